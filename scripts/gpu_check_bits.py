@@ -32,7 +32,7 @@ momentum = 0.9
 # Job -> the model whose job file it is made from, and what is set in it. What ran on no GPU yet comes
 # first.
 ADAPTERS = {"lora.rank": 4, "lora.targets": ["*q_proj", "*down_proj"]}
-CAPTURED = ["recurrent", "states", "long"]
+CAPTURED = ["recurrent", "states", "long", "optimizer"]
 JOBS = {
     "gpt2": ("gpt2", {}),
     "gpt2 bf16": ("gpt2", {"precision": "bf16"}),
@@ -43,20 +43,26 @@ JOBS = {
     "recurrent bf16": ("recurrent", {"precision": "bf16"}),
     "states": ("states", {}),
     "long": ("long", {}),
+    "optimizer": ("optimizer", {}),
+    "llama x15": ("llama", {"arithmetic": "x15"}),
+    "bert x22": ("bert", {"arithmetic": "x22"}),
+    "electra x15 bf16": ("electra", {"arithmetic": "x15", "precision": "bf16"}),
+    "bert sharded": ("bert", {"shard.state": "on"}),
+    "neumf x22": ("neumf", {"arithmetic": "x22"}),
     "bert bf16": ("bert", {"precision": "bf16"}),
     "resnet50 bf16": ("resnet50", {"precision": "bf16", "optimizer.ema": 0.9}),
 } | {name: (name, {}) for name in ("small_cnn", "resnet18", "resnet50", "shufflenetv2", "vgg19", "swin_t", "yolov3",
                                    "neumf", "bert", "electra")}
-QUICK_JOBS = ["small_cnn", "neumf"]
+QUICK_JOBS = ["small_cnn", "neumf", "neumf x22"]
 # Whole steps of train_bench in published sizes.
 WHOLE = ["gpt2_s1024_b2", "gpt2_s1024_b2 --precision bf16", "llama_s1024_b2 --recompute blocks",
          "resnet50_224_b32", "bert_base_s384_b8"]
 QUICK = "neumf_b1024"
 
 
-def comparisons(bench, program, **environment):
+def comparisons(bench, program, *words, **environment):
     seed = str(int(time.time()))
-    out = bench.output(program, ES_SEED=seed, **environment)
+    out = bench.output(program, *words, ES_SEED=seed, **environment)
     count = re.search(r"assertions: +(\d+)", out)[1]
     return f"{count} comparisons equal, seed {seed}"
 
@@ -67,6 +73,12 @@ def operators(bench):
         yield "kernels: " + comparisons(bench, "kernels_test")
         networks["ES_GPU"] = "0"
     yield "operators and networks: " + comparisons(bench, "device_test", **networks)
+
+
+def exact(bench):
+    """Exact products alone, in many shapes: all that the models do not reach."""
+    if bench.device != "cuda-host":
+        yield "exact products: " + comparisons(bench, "kernels_test", "-tc=exact *")
 
 
 def changed(text, key, value):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Captures the models of gpu_check that no built-in model stands for, with the Python that scripts/setup_pytorch
-prints: recurrent layers, buffers that training writes, and long sequences.
+prints: recurrent layers, buffers that training writes, long sequences, and an optimizer of PyTorch.
 
   gpu_check_captured.py ESCTL DIRECTORY     writes a folder for each model into DIRECTORY
 """
@@ -54,6 +54,18 @@ class States(nn.Module):
         return self.last(hidden - self.mean)
 
 
+class Mean(nn.Module):
+    """A layer on the mean of embeddings; it is here for its optimizer."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(WORDS, 24)
+        self.last = nn.Linear(24, CLASSES)
+
+    def forward(self, ids):
+        return self.last(self.words(ids).mean(1))
+
+
 class Long(nn.Module):
     """A decoder of one layer, whose attention has a dropout."""
 
@@ -86,20 +98,30 @@ def continued(random):
     return words[:, :-1], words[:, 1:]
 
 
-# Model, loss, samples and the size of a mini-batch.
-CASES = {"recurrent": (Recurrent, nn.CrossEntropyLoss(), classified, 8),
-         "states": (States, nn.CrossEntropyLoss(), classified, 8),
-         "long": (Long, next_word_loss, continued, 4)}
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=0.01)
+
+
+def rmsprop(parameters):
+    return torch.optim.RMSprop(parameters, lr=0.01, momentum=0.9, centered=True)
+
+
+# Model, loss, samples, the size of a mini-batch, and the optimizer: AdamW is one of ours, and others are
+# captured.
+CASES = {"recurrent": (Recurrent, nn.CrossEntropyLoss(), classified, 8, adamw),
+         "states": (States, nn.CrossEntropyLoss(), classified, 8, adamw),
+         "long": (Long, next_word_loss, continued, 4, adamw),
+         "optimizer": (Mean, nn.CrossEntropyLoss(), classified, 8, rmsprop)}
 
 
 def main(esctl, directory):
     os.environ["EASYSCALE_ESCTL"] = str(Path(esctl).resolve())
-    for name, (make, loss, samples, batch_size) in CASES.items():
+    for name, (make, loss, samples, batch_size, optimizer) in CASES.items():
         torch.manual_seed(1)
         model = make()
         data = es.data.arrays(*(part.contiguous() for part in samples(torch.Generator().manual_seed(1))))
         es.Job(model, loss=loss, data=data, batch_size=batch_size, max_p=4, steps=1, clip_norm=1.0, ema=0.9,
-               optimizer=torch.optim.AdamW(model.parameters(), lr=0.01),
+               optimizer=optimizer(model.parameters()),
                directory=Path(directory) / name).write()
 
 

@@ -73,8 +73,15 @@ def level(bench, workload, name):
                    {**ran, "measured": name})
 
 
-# A row of the table of kinds of operators: ms, %, runs, GFLOP/s, GB/s, kind.
-KIND = re.compile(r"(?m)^ *([\d.]+) +([\d.]+) +(\d+) +([\d.]+) +([\d.]+)  (\w+)$")
+# The head of a table of operators, and one of its rows: ms, five numbers, what bounds it if that is known, name.
+HEAD = re.compile(r"(?m)^ +ms .* operator$")
+KIND = re.compile(r"(?m)^ *([\d.]+)(?: +[\d.]+){5}(?: +\w+| {8})  (\S.*)$")
+
+
+def kinds_of(text):
+    """(kind, ms) of the first table of a profile, which is that of kinds."""
+    tables = HEAD.split(text)
+    return [(kind, float(ms)) for ms, kind in KIND.findall(tables[1] if len(tables) > 1 else "")][:PROFILE_ROWS]
 
 
 def profile(bench, workload, name):
@@ -82,7 +89,7 @@ def profile(bench, workload, name):
     words = [bench.programs["train_bench"], "--workload", workload, *LEVELS[name], "--device", bench.device,
              "--warm", 2, "--steps", 2, "--profile"]
     status, out, err = bench.run(words, LIMIT)
-    kinds = [(kind, float(ms)) for ms, _, _, _, _, kind in KIND.findall(err)][:PROFILE_ROWS]
+    kinds = kinds_of(err)
     if status != 0 or not kinds:
         raise Failed(f"profile of {workload} {name}: status {status}: {err[-300:]}")
     told = ", ".join(f"{kind} {ms:.2f}" for kind, ms in kinds)

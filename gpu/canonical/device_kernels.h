@@ -3,7 +3,7 @@
 // operator on a stream. The order of IEEE-754 operations is that of gpu/canonical/kernels.h, whose
 // conventions hold (dtype, layout, aliasing, workspace) with these differences:
 //   memory   every pointer is to device memory and aligned to at least 4 bytes
-//   sizes    a tensor has fewer than 2^32 elements; a chain has at most 16 stages
+//   sizes    a tensor has at most kDeviceTensorMax elements; a chain has at most 16 stages
 //   errors   an error of a launch stays with the device: Device::check()
 // The table exists twice: kernels for GPUs (in builds with the CUDA toolkit), and the same sources
 // on the host, for tests and for machines without a GPU (gpu/cuda/launch.h).
@@ -16,6 +16,10 @@
 
 namespace es::gpu::cuda {
 
+// Kernels number elements with 32 bits. The threads of the last block, which pass the last element,
+// have such numbers, too.
+constexpr std::int64_t kDeviceTensorMax = (std::int64_t{1} << 32) - 1024;
+
 // A run of numbers, and the word that is set to 1 if one of them is infinite or NaN.
 struct FiniteCheck {
   const float* x = nullptr;
@@ -24,6 +28,12 @@ struct FiniteCheck {
   bool bf16 = false;  // x points to bf16 numbers
 };
 constexpr std::int64_t kFiniteChecksMax = 16;
+
+// The words that an update sets to 1 if a summed gradient, or a parameter or moment that it has
+// written, is infinite or NaN; nullptr: nothing is said about them.
+struct UpdateFlags {
+  std::int32_t *sums = nullptr, *results = nullptr;
+};
 
 // The arrays of an element-wise operator that consist of bf16 numbers, although their addresses are
 // those of floats. Programs: bit k stands for input or output k. Chains: the inputs are x and then
@@ -177,9 +187,10 @@ struct DeviceKernels {
   std::size_t (*sum_of_squares_workspace_floats)(std::int64_t n);
   void (*sum_of_squares)(Stream, std::int64_t n, const float* x, float* sum, float* ws);
   void (*adam)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&,
-               float* p, float* m, float* v);
+               float* p, float* m, float* v, const UpdateFlags&);
   void (*sgd)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr,
-              float momentum, float weight_decay, bool nesterov, float* p, float* v);
+              float momentum, float weight_decay, bool nesterov, float* p, float* v,
+              const UpdateFlags&);
 
   // --- Digests (digest.cu). chunk_digests computes digest_of() for each of `chunks` runs of
   // kDigestChunkBytes (replica.h): the low word, then the high word. `secret` contains the

@@ -19,6 +19,17 @@ std::int64_t max_workspace(const Program& program, const DeviceKernels& kernels)
   return static_cast<std::int64_t>(floats);
 }
 
+// Error (failure): a tensor has more elements than kernels of a device number.
+Status check_sizes(const Graph& graph) {
+  for (const Op& op : graph.ops)
+    for (const TensorId t : op.out)
+      if (const std::int64_t count = graph.shape(t).count(); count > kDeviceTensorMax)
+        return failure(op.name + " (" + op_name(op.kind) + "): a result of " +
+                       std::to_string(count) + " elements: a GPU takes at most " +
+                       std::to_string(kDeviceTensorMax) + ", so use smaller mini-batches");
+  return {};
+}
+
 // The workspace of a kernel of a library, in whole lines of memory.
 std::int64_t library_floats(const DeviceVendorKernel& kernel) {
   constexpr std::size_t kLine = 256;  // bytes
@@ -40,6 +51,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
     std::vector<Program> programs, std::unique_ptr<Device> device,
     const std::vector<Bucket>& buckets, std::unique_ptr<DeviceVendorLibrary> vendor,
     std::uint32_t device_sums) {
+  for (const Program& program : programs) ES_RETURN_IF_ERROR(check_sizes(program.graph));
   std::unique_ptr<DeviceExecutor> executor(
       new DeviceExecutor(std::move(programs), std::move(device), std::move(vendor)));
   ES_RETURN_IF_ERROR(executor->device_->begin());
@@ -83,8 +95,8 @@ void DeviceExecutor::bind_vendor(Loaded& to) {
     if (kernel) {
       // All operators use one workspace, because they follow each other on one stream. Its size is
       // that of the largest request.
-      workspace_floats_ =
-          std::max(workspace_floats_, library_floats(*kernel) + converted_floats({graph, op}));
+      workspace_floats_ = std::max(workspace_floats_,
+                                   library_floats(*kernel) + library_converted_floats({graph, op}));
     }
     to.vendor_ops.push_back(std::move(kernel));
   }
@@ -148,7 +160,7 @@ DenseCall DeviceExecutor::vendor_call(std::size_t index, const RunBuffers& buffe
   DenseCall call = dense_call(graph, op, buffers);
   const OnDevice on{device_->kernels(), compute_, inputs_->key(variant_)};
   float* const behind = workspace_ + library_floats(*now().vendor_ops[index]);
-  convert_factors(on, {graph, op, buffers}, behind, call);
+  convert_for_library(on, {graph, op, buffers}, behind, call);
   return call;
 }
 

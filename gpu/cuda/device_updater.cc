@@ -81,7 +81,6 @@ Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& r
   gradients_.gather(compute_, sums);
   // The flags are integers. Four zero bytes are the integer 0 as well as the float +0.
   device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
-  look_for(kSums, gradients_.gradient());
   return device_.check();
 }
 
@@ -122,6 +121,7 @@ Status DeviceUpdater::fetch_sums(std::span<const float* const> sums) {
 void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
                            const GroupRun& run) {
   const DeviceKernels& k = device_.kernels();
+  const UpdateFlags flags{flags_ + kSums, flags_ + kResults};
   const GroupStep& numbers = step.groups[run.group];
   const std::int64_t n = run.end - run.begin;
   const float scale = step.grad_scales[run.clip];
@@ -137,15 +137,16 @@ void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
   }
   if (!optimizer.is_sgd())
     return k.adam(compute_, n, gradient, scale, numbers.adam, params, moments_[0] + run.begin,
-                  moments_[1] + run.begin);
+                  moments_[1] + run.begin, flags);
   const SgdNumbers sgd = optimizer.sgd_numbers(run.group);
   k.sgd(compute_, n, gradient, scale, numbers.rate, step.momentum, sgd.weight_decay, sgd.nesterov,
-        params, optimizer.has_velocity() ? moments_[0] + run.begin : nullptr);
+        params, optimizer.has_velocity() ? moments_[0] + run.begin : nullptr, flags);
 }
 
 void DeviceUpdater::average(const UpdateStep& step) {
   device_.kernels().sgd(compute_, table_.trained_floats(), params_.memory, -1.0F,
-                        step.average_weight, 0.0F, 1.0F, false, moments_.back(), nullptr);
+                        step.average_weight, 0.0F, 1.0F, false, moments_.back(), nullptr,
+                        {.results = flags_ + kResults});
 }
 
 void DeviceUpdater::queue_digests() {
@@ -160,11 +161,16 @@ void DeviceUpdater::queue_digests() {
 Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const UpdateStep& step) {
   // A forward pass that was queued ahead has used the old parameters and becomes invalid.
   ++params_.edition;
+  // The kernels of sgd and adam look for bad values where they have them in registers. A program of
+  // a captured optimizer does not, nor does it read what it leaves as it is.
+  if (optimizer.is_captured()) look_for(kSums, gradients_.gradient());
   visit_runs(optimizer.runs(), 0, table_.trained_floats(),
              [&](const GroupRun& run) { update(optimizer, step, run); });
   if (optimizer.averages()) average(step);
-  look_for(kResults, params_.memory);
-  for (const float* const moment : moments_) look_for(kResults, moment);
+  if (optimizer.is_captured()) {
+    look_for(kResults, params_.memory);
+    for (const float* const moment : moments_) look_for(kResults, moment);
+  }
   queue_digests();
   device_.copy_out(compute_, host_flags_, flags_, kFlags * sizeof(std::int32_t));
   ES_RETURN_IF_ERROR(device_.synchronise(compute_));

@@ -13,8 +13,7 @@ bool is_gemm(OpKind kind) {
 }
 
 bool is_library_product(const Graph& graph, OpKind kind) {
-  return is_gemm(kind) && graph.arithmetic == Arithmetic::kFp32 &&
-         !(graph.bf16 && op_def(kind).rounds_weight);
+  return is_gemm(kind) && graph.arithmetic == Arithmetic::kFp32;
 }
 
 ConvPass conv_pass(OpKind kind) {
@@ -44,6 +43,7 @@ DenseCall dense_call(const Graph& graph, const Op& op, const RunBuffers& buffers
 namespace {
 
 constexpr std::int64_t kAlignmentFloats = 64;
+constexpr ChainStage kRounding{.kind = ChainKind::kRoundBf16};
 
 // Calls with(input, floats of memory) for the inputs that are converted.
 template <class With>
@@ -56,6 +56,13 @@ void for_converted(const OpShapes& op, With&& with) {
   }
 }
 
+// Returns the floats of the weight that an operator rounds itself; 0: there is none.
+std::int64_t rounded_weight_floats(const OpShapes& op) {
+  if (!op.graph.bf16 || !op_def(op.op.kind).rounds_weight) return 0;
+  const GemmShape product = product_of(op.graph, op.op).gemm;
+  return product.k * product.n;
+}
+
 }  // namespace
 
 std::int64_t converted_floats(const OpShapes& op) {
@@ -65,11 +72,10 @@ std::int64_t converted_floats(const OpShapes& op) {
 }
 
 float* convert_factors(const OnDevice& on, const OpRun& run, float* memory, DenseCall& call) {
-  const ChainStage rounding{.kind = ChainKind::kRoundBf16};
   for_converted(run, [&](std::size_t i, std::int64_t floats) {
     const float* const stored = run.in(i);
     const bool bf16 = run.stored_bf16(run.op.in[i]);
-    on(on.kernels.chain, run.in_shape(i).count(), stored, &rounding, std::int64_t{bf16 ? 0 : 1},
+    on(on.kernels.chain, run.in_shape(i).count(), stored, &kRounding, std::int64_t{bf16 ? 0 : 1},
        Bf16Arrays{.in = bf16 ? 1U : 0U}, on.key, memory);
     // Both operands may be the same tensor.
     if (call.a == stored) call.a = memory;
@@ -77,6 +83,18 @@ float* convert_factors(const OnDevice& on, const OpRun& run, float* memory, Dens
     memory += floats;
   });
   return memory;
+}
+
+std::int64_t library_converted_floats(const OpShapes& op) {
+  return converted_floats(op) + rounded_weight_floats(op);
+}
+
+void convert_for_library(const OnDevice& on, const OpRun& run, float* memory, DenseCall& call) {
+  float* const weight = convert_factors(on, run, memory, call);
+  const std::int64_t count = rounded_weight_floats(run);
+  if (count == 0) return;
+  on(on.kernels.chain, count, call.b, &kRounding, std::int64_t{1}, Bf16Arrays(), on.key, weight);
+  call.b = weight;
 }
 
 std::string vendor_refusal(const Op& op, const Error& why) {

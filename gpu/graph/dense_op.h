@@ -17,8 +17,7 @@ ConvPass conv_pass(OpKind kind);
 // Returns the product that the operator computes, or the products of one shape; its factors are
 // fp32. REQUIRES: is_gemm().
 MatmulShape product_of(const Graph& graph, const Op& op);
-// Returns whether a library may compute the operator: one of these, in fp32, that does not round
-// its weight as well (Operator::rounds_weight).
+// Returns whether a library may compute the operator: one of these, in fp32.
 bool is_library_product(const Graph& graph, OpKind kind);
 // Returns whether the operator adds a bias to its convolution or product.
 bool adds_bias(const Op& op);
@@ -38,6 +37,11 @@ float* convert_factors(const OnDevice& on, const OpRun& run, float* memory, Dens
 inline float* convert_factors(const OnCpu&, const OpRun&, float* memory, DenseCall&) {
   return memory;
 }
+
+// --- The same for a library. It reads the whole weight of a linear layer at once, so a weight that
+// the operator rounds itself, in blocks (Operator::rounds_weight), is converted as a whole.
+std::int64_t library_converted_floats(const OpShapes& op);
+void convert_for_library(const OnDevice& on, const OpRun& run, float* memory, DenseCall& call);
 
 // Returns a line of text about an operator that a vendor library refuses.
 std::string vendor_refusal(const Op& op, const Error& why);

@@ -351,7 +351,7 @@ void attention(Bench& bench, std::int64_t batch, std::int64_t tokens, std::int64
 void adam(Bench& bench, std::int64_t n) {
   const AdamStep step{.lr_over_bc1 = 1e-3F, .rsqrt_bc2 = 1.0F};
   bench.measure("Adam " + std::to_string(n), 7 * bytes_of(n), [&](cuda::Stream stream) {
-    bench.kernels().adam(stream, n, bench.a, 1.0F, step, bench.b, bench.c, bench.ws);
+    bench.kernels().adam(stream, n, bench.a, 1.0F, step, bench.b, bench.c, bench.ws, {});
   });
 }
 

@@ -6,12 +6,14 @@ writes.
 import importlib.machinery
 import importlib.util
 import io
+import re
 import sys
 import time
 import types
 import unittest
 import unittest.mock
 from contextlib import redirect_stdout
+from pathlib import Path
 
 sys.dont_write_bytecode = True
 SCRIPTS = sys.argv.pop(1)
@@ -69,8 +71,14 @@ class GpuCheckTest(unittest.TestCase):
                 self.assertEqual(content["cut"], ["tried"] if state == "cut" else [])
 
     def test_the_first_parts_compare_bits(self):
-        self.assertEqual(list(gpu_check.PARTS)[:3], ["operators", "models", "whole-steps"])
+        self.assertEqual(list(gpu_check.PARTS)[:4], ["operators", "exact", "models", "whole-steps"])
         self.assertEqual(list(gpu_check.PARTS)[-1], "checkers")
+
+    def test_a_bundle_has_every_script_that_its_scripts_import(self):
+        for name in gpu_check.SCRIPTS:
+            text = (Path(SCRIPTS) / name).read_text()
+            for module in re.findall(r"(?m)^(?:import|from) (gpu_check_\w+)", text):
+                self.assertIn(f"{module}.py", gpu_check.SCRIPTS)
 
     def test_what_was_not_measured_for_time_is_a_cut(self):
         def measured():
@@ -95,13 +103,13 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(words[words.index("--warm") + 1], 4)
 
     def test_kinds_of_operators_are_read_from_a_profile(self):
-        text = ("operators 12.1 ms of 14.2 ms per step\n"
-                "      ms      %  runs  GFLOP/s    GB/s  operator\n"
-                "   8.125   57.2    49    310.0     1.0  linear\n"
-                "   4.000   28.2    12      0.0   120.0  layer_norm\n"
-                "   2.000   14.1     1    310.0     1.0  a linear [2,3] > [2,4]\n")
-        self.assertEqual([(kind, ms) for ms, _, _, _, _, kind in speed.KIND.findall(text)],
-                         [("linear", "8.125"), ("layer_norm", "4.000")])
+        head = "      ms      %  runs  GFLOP/s    GB/s  floor   bound  operator\n"
+        text = ("operators 12.1 ms of 14.2 ms per step\n" + head +
+                "   8.125   57.2    49    310.0     1.0   0.00          linear data gradient\n"
+                "   4.000   28.2    12      0.0   120.0   0.93  memory  layer norm\n" + head +
+                "   2.000   14.1     1    310.0     1.0   0.00          a linear [2,3] > [2,4]\n")
+        self.assertEqual(speed.kinds_of(text), [("linear data gradient", 8.125), ("layer norm", 4.0)])
+        self.assertEqual(speed.kinds_of("no table"), [])
 
     def test_digests_are_compared(self):
         same = bits.same_digests("bert", ["ab", "ab"], "gpu", "cpu")

@@ -33,7 +33,7 @@ void for_cells(Stream stream, std::int64_t cells, std::int64_t c, const Function
         using Kernel = PerCell<width, Function>;
         const std::int64_t packs = c / width;
         launch(
-            stream, {.x = blocks_for<Kernel>(cells * packs)},
+            stream, {.x = numbered_blocks_for<Kernel>(cells * packs)},
             Kernel{static_cast<std::uint32_t>(cells), static_cast<std::uint32_t>(packs), function});
       },
       pointers...);

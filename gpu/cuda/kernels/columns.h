@@ -56,7 +56,7 @@ struct SumRuns {
 inline void sum_runs(Stream stream, std::int64_t matrices, std::int64_t rows, std::int64_t cols,
                      float factor, const float* in, float* out) {
   const std::int64_t threads = matrices * run_count(rows) * cols;
-  launch(stream, {.x = blocks_for<SumRuns>(threads)},
+  launch(stream, {.x = numbered_blocks_for<SumRuns>(threads)},
          SumRuns{matrices, rows, cols, factor, in, out});
 }
 

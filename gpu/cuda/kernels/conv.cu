@@ -49,12 +49,12 @@ ProductShape forward_shape(const ConvShape& s) {
 }
 
 std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
-  return is_depthwise(s) ? 0 : product_workspace_floats(forward_shape(s));
+  return is_depthwise(s) ? depthwise_weights_floats(s) : product_workspace_floats(forward_shape(s));
 }
 
 void conv_fwd(Stream stream, const ConvShape& s, const float* x, const float* w, const float* bias,
               float* y, float* ws) {
-  if (is_depthwise(s)) return depthwise_fwd(stream, s, x, w, bias, y);
+  if (is_depthwise(s)) return depthwise_fwd(stream, s, x, w, bias, y, ws);
   const ProductShape shape = forward_shape(s);
   if (is_pointwise(s)) {
     const GemmShape product{
@@ -122,8 +122,8 @@ void for_each_phase(const ConvShape& s, const Visit& visit) {
 }
 
 std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
+  if (is_depthwise(s)) return depthwise_weights_floats(s);
   std::size_t most = 0;
-  if (is_depthwise(s)) return most;
   for_each_phase(s, [&](const Phase& p) {
     const std::size_t floats = product_workspace_floats(phase_shape(s, p));
     // The phases run one after the other on one stream, so they share the workspace.
@@ -170,7 +170,7 @@ void dgrad_phase(Stream stream, const ConvShape& s, const Phase& p, const float*
 
 void conv_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w, float* dx,
                 float* ws) {
-  if (is_depthwise(s)) return depthwise_dgrad(stream, s, dy, w, dx);
+  if (is_depthwise(s)) return depthwise_dgrad(stream, s, dy, w, dx, ws);
   if (is_pointwise(s)) {
     const GemmShape product{
         .m = s.n * s.h * s.w, .n = s.c, .k = s.oc, .a_row = s.oc, .b_row = s.c, .c_row = s.c};

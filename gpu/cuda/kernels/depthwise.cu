@@ -20,12 +20,37 @@ Sizes sizes(const ConvShape& s) {
           i32(s.kw), i32(s.stride), i32(s.pad),  s.c};
 }
 
-// Adds w[channel + j][tap] * x[j] to a chain, for kWidth neighbouring channels.
+// Writes the weights [c][tap] as [tap][c], where neighbouring channels are one access.
+struct WeightsByTap {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  const float* w;
+  float* by_tap;
+  std::int64_t weights;
+  Divider channels;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t i = thread_in_grid(*this, block);
+    if (i >= weights) return;
+    const Divider::Parts tap = channels(static_cast<std::uint32_t>(i));
+    const std::int64_t taps = weights / channels.divisor();
+    by_tap[i] = w[tap.rest * taps + tap.quotient];
+  }
+};
+
+const float* weights_by_tap(Stream stream, const ConvShape& s, const float* w, float* by_tap) {
+  const WeightsByTap kernel{w, by_tap, taps(s) * s.c, Divider(s.c)};
+  launch(stream, {.x = numbered_blocks_for<WeightsByTap>(kernel.weights, kMultipliedMax)}, kernel);
+  return by_tap;
+}
+
+// Adds w[j] * x[j] to a chain, for kWidth neighbouring channels of a tap.
 template <int kWidth>
-ES_HD void add_tap(const float* x, const float* w, std::int64_t taps, Pack<kWidth>& sum) {
-  const Pack<kWidth> values = load_pack<kWidth>(x);
+ES_HD void add_tap(const float* x, const float* w, Pack<kWidth>& sum) {
+  const Pack<kWidth> values = load_pack<kWidth>(x), weights = load_pack<kWidth>(w);
   ES_UNROLL
-  for (int j = 0; j < kWidth; ++j) sum.v[j] = fma(values.v[j], w[j * taps], sum.v[j]);
+  for (int j = 0; j < kWidth; ++j) sum.v[j] = fma(values.v[j], weights.v[j], sum.v[j]);
 }
 
 // The packs of an image tensor [n][rows][cols][c]; there is a thread for each.
@@ -57,7 +82,7 @@ template <int kWidth>
 struct Forward {
   static constexpr unsigned kThreads = 256;
   using Shared = NoShared;
-  const float *x, *w, *bias;
+  const float *x, *w, *bias;  // w[tap][c]
   float* y;
   Sizes s;
   PackGrid<kWidth> grid;
@@ -69,12 +94,12 @@ struct Forward {
     const auto at = grid.at(i);
     const std::int32_t top = at.row * s.stride - s.pad, left = at.col * s.stride - s.pad;
     const float* from = x + at.image * s.h * s.w * s.c + at.channel;
-    const float* weights = w + at.channel * s.kh * s.kw;
+    const float* weights = w + at.channel;
     Pack<kWidth> sum{};
     for (std::int32_t kh = larger(0, -top); kh < s.kh && top + kh < s.h; ++kh) {
       for (std::int32_t kw = larger(0, -left); kw < s.kw && left + kw < s.w; ++kw) {
-        add_tap(from + (std::int64_t{top + kh} * s.w + left + kw) * s.c, weights + kh * s.kw + kw,
-                std::int64_t{s.kh} * s.kw, sum);
+        add_tap(from + (std::int64_t{top + kh} * s.w + left + kw) * s.c,
+                weights + (kh * s.kw + kw) * s.c, sum);
       }
     }
     ES_UNROLL
@@ -92,7 +117,7 @@ template <int kWidth>
 struct DataGradient {
   static constexpr unsigned kThreads = 256;
   using Shared = NoShared;
-  const float *dy, *w;
+  const float *dy, *w;  // w[tap][c]
   float* dx;
   Sizes s;
   PackGrid<kWidth> grid;
@@ -104,7 +129,7 @@ struct DataGradient {
     const auto at = grid.at(i);
     const std::int32_t row = at.row + s.pad, col = at.col + s.pad;
     const float* from = dy + at.image * s.oh * s.ow * s.c + at.channel;
-    const float* weights = w + at.channel * s.kh * s.kw;
+    const float* weights = w + at.channel;
     Pack<kWidth> sum{};
     // The first tap of the stride phase comes first, then every stride-th tap; the output pixels
     // descend.
@@ -114,8 +139,7 @@ struct DataGradient {
       for (std::int32_t kw = col % s.stride; kw < s.kw && kw <= col; kw += s.stride) {
         const std::int32_t ow = (col - kw) / s.stride;
         if (ow >= s.ow) continue;
-        add_tap(from + (std::int64_t{oh} * s.ow + ow) * s.c, weights + kh * s.kw + kw,
-                std::int64_t{s.kh} * s.kw, sum);
+        add_tap(from + (std::int64_t{oh} * s.ow + ow) * s.c, weights + (kh * s.kw + kw) * s.c, sum);
       }
     }
     ES_UNROLL
@@ -123,6 +147,17 @@ struct DataGradient {
     store_pack(dx + i * kWidth, sum);
   }
 };
+
+// The output positions [begin, end) of [0, count) whose tap lies in the image, along one dimension.
+struct Reached {
+  std::int32_t begin, end;
+};
+ES_HD inline Reached reached(std::int32_t tap, std::int32_t pad, std::int32_t stride,
+                             std::int32_t size, std::int32_t count) {
+  const std::int32_t before = pad - tap, last = size - 1 + before;
+  const std::int32_t end = last < 0 ? 0 : last / stride + 1;
+  return {before > 0 ? (before + stride - 1) / stride : 0, end < count ? end : count};
+}
 
 // Computes one tap of one channel over one block of output rows of an image: a chain over the
 // pixels whose tap lies in the image. The result is written to ws[block][tap][c].
@@ -149,16 +184,22 @@ struct WeightBlocks {
     const std::int32_t last = first + block_rows < s.oh ? first + block_rows : s.oh;
     const float* pixels = x + std::int64_t{image.quotient} * s.h * s.w * s.c + channel.rest;
     const float* gradients = dy + std::int64_t{image.quotient} * s.oh * s.ow * s.c + channel.rest;
+    const Reached rows = reached(kh, s.pad, s.stride, s.h, last);
+    const Reached cols = reached(kw, s.pad, s.stride, s.w, s.ow);
+    struct Pair {
+      float gradient, pixel;
+    };
     float sum = 0.0f;
-    for (std::int32_t oh = first; oh < last; ++oh) {
-      const std::int32_t row = oh * s.stride + kh - s.pad;
-      if (row < 0 || row >= s.h) continue;
-      for (std::int32_t ow = 0; ow < s.ow; ++ow) {
-        const std::int32_t col = ow * s.stride + kw - s.pad;
-        if (col < 0 || col >= s.w) continue;
-        sum = fma(gradients[(std::int64_t{oh} * s.ow + ow) * s.c],
-                  pixels[(std::int64_t{row} * s.w + col) * s.c], sum);
-      }
+    for (std::int32_t oh = larger(first, rows.begin); oh < rows.end; ++oh) {
+      const float* const row = pixels + std::int64_t{oh * s.stride + kh - s.pad} * s.w * s.c;
+      const float* const line = gradients + std::int64_t{oh} * s.ow * s.c;
+      walk_run<8>(
+          cols.end - cols.begin,
+          [&](std::int64_t r) {
+            const std::int64_t ow = cols.begin + r;
+            return Pair{line[ow * s.c], row[(ow * s.stride + kw - s.pad) * s.c]};
+          },
+          [&](const Pair& pair) { sum = fma(pair.gradient, pair.pixel, sum); });
     }
     blocks[i] = 0.0f + sum;
   }
@@ -195,26 +236,36 @@ struct SumRuns {
 
 }  // namespace
 
-void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
-                   const float* bias, float* y) {
-  with_pack_width(
-      s.c,
-      [&](auto width) {
-        const Forward<width> kernel{x, w, bias, y, sizes(s), {s.n, s.oh(), s.ow(), s.c}};
-        launch(stream, {.x = blocks_for<Forward<width>>(kernel.grid.packs)}, kernel);
-      },
-      x, y);
+std::size_t depthwise_weights_floats(const ConvShape& s) {
+  return static_cast<std::size_t>(taps(s) * s.c);
 }
 
-void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w,
-                     float* dx) {
+void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
+                   const float* bias, float* y, float* ws) {
+  const float* const by_tap = weights_by_tap(stream, s, w, ws);
   with_pack_width(
       s.c,
       [&](auto width) {
-        const DataGradient<width> kernel{dy, w, dx, sizes(s), {s.n, s.h, s.w, s.c}};
-        launch(stream, {.x = blocks_for<DataGradient<width>>(kernel.grid.packs)}, kernel);
+        const Forward<width> kernel{x, by_tap, bias, y, sizes(s), {s.n, s.oh(), s.ow(), s.c}};
+        launch(stream,
+               {.x = numbered_blocks_for<Forward<width>>(kernel.grid.packs, kMultipliedMax)},
+               kernel);
       },
-      dy, dx);
+      x, y, by_tap);
+}
+
+void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w, float* dx,
+                     float* ws) {
+  const float* const by_tap = weights_by_tap(stream, s, w, ws);
+  with_pack_width(
+      s.c,
+      [&](auto width) {
+        const DataGradient<width> kernel{dy, by_tap, dx, sizes(s), {s.n, s.h, s.w, s.c}};
+        launch(stream,
+               {.x = numbered_blocks_for<DataGradient<width>>(kernel.grid.packs, kMultipliedMax)},
+               kernel);
+      },
+      dy, dx, by_tap);
 }
 
 // The workspace has the block results and the sums of their runs. The two areas take turns as
@@ -238,14 +289,14 @@ void depthwise_wgrad(Stream stream, const ConvShape& s, const float* x, const fl
                             Divider(taps(s)),
                             Divider(s.kw),
                             Divider(ceil_div(s.oh(), rows))};
-  launch(stream, {.x = blocks_for<WeightBlocks>(blocks.results)}, blocks);
+  launch(stream, {.x = numbered_blocks_for<WeightBlocks>(blocks.results, kMultipliedMax)}, blocks);
   float *from = ws, *to = ws + count * cols;
   // There is at least one launch, because the last one also changes the order to dw[c][tap].
   for (bool last = false; !last; count = ceil_div(count, kColumnRun)) {
     last = count <= kColumnRun;
     const SumRuns sums{from,          last ? dw : to, count, ceil_div(count, kColumnRun) * cols,
                        Divider(cols), Divider(s.c),   last};
-    launch(stream, {.x = blocks_for<SumRuns>(sums.results)}, sums);
+    launch(stream, {.x = numbered_blocks_for<SumRuns>(sums.results, kMultipliedMax)}, sums);
     float* const read = from;
     from = to;
     to = read;

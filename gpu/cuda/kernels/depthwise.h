@@ -8,9 +8,12 @@
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 
+// The workspace of depthwise_fwd and depthwise_dgrad: the weights in another order.
+std::size_t depthwise_weights_floats(const ConvShape& s);
 void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
-                   const float* bias, float* y);
-void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w, float* dx);
+                   const float* bias, float* y, float* ws);
+void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w, float* dx,
+                     float* ws);
 std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s);
 void depthwise_wgrad(Stream stream, const ConvShape& s, const float* x, const float* dy, float* dw,
                      float* ws);

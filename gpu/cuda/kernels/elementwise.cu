@@ -69,7 +69,7 @@ void chain(Stream stream, std::int64_t n, const float* x, const ChainStage* stag
            std::int64_t count, const Bf16Arrays& bf16, const DropoutKey* key, float* y) {
   // The stages are passed to the kernel by value, so their number has a limit.
   ES_CHECK_MSG(count <= kStagesMax, "a chain with more stages than a kernel takes");
-  Chain kernel{.n = static_cast<std::uint32_t>(n),
+  Chain kernel{.n = static_cast<std::uint32_t>(numbered(n)),
                .count = static_cast<std::int32_t>(count),
                .x = x,
                .y = y,
@@ -103,7 +103,7 @@ struct Uniform {
 };
 
 void uniform(Stream stream, std::int64_t n, std::uint32_t op, const DropoutKey* key, float* y) {
-  const Uniform kernel{static_cast<std::uint32_t>(n), op, key, y};
+  const Uniform kernel{static_cast<std::uint32_t>(numbered(n)), op, key, y};
   launch(stream, {.x = ceil_div(n, kDropoutBlock * (Uniform::kThreads / 32))}, kernel);
 }
 
@@ -168,10 +168,10 @@ CopyBlocks<kWidth> copy_blocks(const BlockCopy& copy, const float* source, float
   CopyBlocks<kWidth> kernel{};
   kernel.source = source + copy.source_offset;
   kernel.target = target + copy.target_offset;
-  kernel.packs = 1;
+  std::int64_t packs = 1;
   for (std::size_t d = kMoveRank; d-- > 0;) {
     const std::int64_t width = d + 1 == kMoveRank ? kWidth : 1, size = copy.size[d] / width;
-    kernel.packs *= static_cast<std::uint32_t>(size);
+    packs *= size;
     // Dimensions of size 1 are left out, because each dimension costs a division in every thread.
     if (size == 1) continue;
     kernel.size[kernel.rank] = static_cast<std::uint32_t>(size);
@@ -179,6 +179,7 @@ CopyBlocks<kWidth> copy_blocks(const BlockCopy& copy, const float* source, float
     kernel.target_stride[kernel.rank] = copy.target_stride[d] * width;
     ++kernel.rank;
   }
+  kernel.packs = static_cast<std::uint32_t>(numbered(packs));
   return kernel;
 }
 

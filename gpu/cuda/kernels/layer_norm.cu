@@ -1,6 +1,6 @@
-// Layer norm. Forward: a run of 32 threads normalises a row. Backward: the sums of each run of 64
-// rows (LayerNormSums), their sums over all runs, which are the gradients of the parameters, and
-// then the gradient of each row (LayerNormInput).
+// Layer norm. Forward: 16 or 32 threads normalise a row (RowPacks). Backward: the sums of each run
+// of 64 rows (LayerNormSums), their sums over all runs, which are the gradients of the parameters,
+// and then the gradient of each row (LayerNormInput).
 #include "gpu/canonical/norm_math.h"
 #include "gpu/cuda/kernels/columns.h"
 #include "gpu/cuda/kernels/rows.h"
@@ -10,6 +10,7 @@ namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
 // --- Forward pass.
+template <int kWidth>
 struct LayerNormForward {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
@@ -20,28 +21,40 @@ struct LayerNormForward {
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
-    const std::int64_t row = my_row(block);
-    if (row >= rows) return;
-    const float* const from = x + row * c;
-    const float m =
-        run_sum64(block, c, [&](std::int64_t i, float sum) { return sum + from[i]; }) * recip(c);
-    const float squares = run_sum64(
-        block, c, [&](std::int64_t i, float sum) { return fma(from[i] - m, from[i] - m, sum); });
+    const RowPacks<kWidth> packs(block, rows);
+    if (packs.none()) return;
+    using Values = Pack<kWidth>;
+    const std::int64_t begin = packs.row() * c;
+    const auto load = [&](std::int64_t i) { return load_pack<kWidth>(x + begin + i); };
+    const float m = packs.sum(block, c, load, [](const Values& v, int j, float sum) {
+      return sum + v.v[j];
+    }) * recip(c);
+    const float squares = packs.sum(block, c, load, [&](const Values& v, int j, float sum) {
+      return fma(v.v[j] - m, v.v[j] - m, sum);
+    });
     const float inverse = inverse_deviation(squares * recip(c), eps);
-    write_row(block, c, y + row * c,
-              [&](std::int64_t i) { return fma((from[i] - m) * inverse, gamma[i], beta[i]); });
-    if (block.thread() % 32 == 0) {
-      mean[row] = m;
-      istd[row] = inverse;
-    }
+    packs.write(block, c, y + begin, [&](std::int64_t i) {
+      Values v = load(i);
+      const Values g = load_pack<kWidth>(gamma + i), b = load_pack<kWidth>(beta + i);
+      ES_UNROLL
+      for (int j = 0; j < kWidth; ++j) v.v[j] = fma((v.v[j] - m) * inverse, g.v[j], b.v[j]);
+      return v;
+    });
+    packs.put(block, mean, m);
+    packs.put(block, istd, inverse);
   }
 };
 
 void layer_norm_fwd(Stream stream, std::int64_t rows, std::int64_t c, const float* x,
                     const float* gamma, const float* beta, float eps, float* y, float* mean,
                     float* istd) {
-  launch(stream, {.x = blocks_of_rows(rows)},
-         LayerNormForward{rows, c, x, gamma, beta, eps, y, mean, istd});
+  with_row_packs(
+      c,
+      [&](auto width) {
+        launch(stream, {.x = RowPacks<width>::blocks(rows)},
+               LayerNormForward<width>{rows, c, x, gamma, beta, eps, y, mean, istd});
+      },
+      x, gamma, beta, y);
 }
 
 // --- Backward pass. This is its input.
@@ -81,6 +94,7 @@ struct LayerNormSums {
   }
 };
 
+template <int kWidth>
 struct LayerNormInput {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
@@ -89,19 +103,34 @@ struct LayerNormInput {
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
-    const std::int64_t row = my_row(block);
-    if (row >= n.rows) return;
-    const float *const x = n.x + row * n.c, *const dy = n.dy + row * n.c;
-    const float mean = n.mean[row], istd = n.istd[row];
-    const auto h = [&](std::int64_t i) { return (x[i] - mean) * istd; };
-    const auto t = [&](std::int64_t i) { return dy[i] * n.gamma[i]; };
-    const float c1 =
-        run_sum64(block, n.c, [&](std::int64_t i, float sum) { return sum + t(i); }) * recip(n.c);
-    const float c2 =
-        run_sum64(block, n.c, [&](std::int64_t i, float sum) { return fma(t(i), h(i), sum); }) *
-        recip(n.c);
-    write_row(block, n.c, dx + row * n.c,
-              [&](std::int64_t i) { return layer_norm_input_gradient(t(i), h(i), istd, c1, c2); });
+    const RowPacks<kWidth> packs(block, n.rows);
+    if (packs.none()) return;
+    const std::int64_t begin = packs.row() * n.c;
+    const float mean = n.mean[packs.row()], istd = n.istd[packs.row()];
+    struct Values {
+      Pack<kWidth> x, dy, gamma;
+    };
+    const auto load = [&](std::int64_t i) {
+      return Values{load_pack<kWidth>(n.x + begin + i), load_pack<kWidth>(n.dy + begin + i),
+                    load_pack<kWidth>(n.gamma + i)};
+    };
+    const auto h = [&](const Values& v, int j) { return (v.x.v[j] - mean) * istd; };
+    const auto t = [&](const Values& v, int j) { return v.dy.v[j] * v.gamma.v[j]; };
+    const float c1 = packs.sum(block, n.c, load, [&](const Values& v, int j, float sum) {
+      return sum + t(v, j);
+    }) * recip(n.c);
+    const float c2 = packs.sum(block, n.c, load, [&](const Values& v, int j, float sum) {
+      return fma(t(v, j), h(v, j), sum);
+    }) * recip(n.c);
+    packs.write(block, n.c, dx + begin, [&](std::int64_t i) {
+      const Values v = load(i);
+      Pack<kWidth> out;
+      ES_UNROLL
+      for (int j = 0; j < kWidth; ++j) {
+        out.v[j] = layer_norm_input_gradient(t(v, j), h(v, j), istd, c1, c2);
+      }
+      return out;
+    });
   }
 };
 
@@ -115,14 +144,19 @@ void layer_norm_bwd(Stream stream, std::int64_t rows, std::int64_t c, const floa
                     float* dx, float* dgamma, float* dbeta, float* ws) {
   const LayerNormBackward n{rows, c, x, dy, mean, istd, gamma};
   const std::int64_t runs = run_count(rows);
-  launch(stream, {.x = blocks_for<LayerNormSums>(runs * c)}, LayerNormSums{n, ws});
+  launch(stream, {.x = numbered_blocks_for<LayerNormSums>(runs * c)}, LayerNormSums{n, ws});
   // The sums for gamma and for beta are two matrices that follow each other, so one launch folds a
   // level of both.
   const FewRows few = fold_to_few(stream, 2, runs, c, ws, ws + 2 * runs * c);
   sum_runs(stream, 1, few.rows, c, 1.0f, few.p, dgamma);
   sum_runs(stream, 1, few.rows, c, 1.0f, few.p + few.rows * c, dbeta);
   // This kernel comes last, because dx may have the address of dy, which LayerNormSums reads.
-  launch(stream, {.x = blocks_of_rows(rows)}, LayerNormInput{n, dx});
+  with_row_packs(
+      c,
+      [&](auto width) {
+        launch(stream, {.x = RowPacks<width>::blocks(rows)}, LayerNormInput<width>{n, dx});
+      },
+      x, dy, gamma, dx);
 }
 
 }  // namespace

@@ -111,8 +111,7 @@ struct CrossEntropyBackward {
     const float scale = recip(count_labelled(block, shared.count, counted.rows, counted.labels));
     const float share = share_of_class(terms, classes), hot = share_of_label(terms);
     for (std::int64_t i = thread_in_grid(*this, block); i < rows * classes; i += step) {
-      // The division uses 32 bits, which is much cheaper on a GPU than 64 bits. A tensor has fewer
-      // than 2^32 elements (pack.h).
+      // The division uses 32 bits, which is much cheaper on a GPU than 64 bits.
       const auto at = static_cast<std::uint32_t>(i), width = static_cast<std::uint32_t>(classes);
       const std::int32_t label = labels[at / width];
       const float onehot = static_cast<std::int64_t>(at % width) == label ? hot : 0.0f;
@@ -126,7 +125,7 @@ void softmax_xent_bwd(Stream stream, std::int64_t rows, std::int64_t classes, co
                       const LossTerms& terms, float* dlogits) {
   constexpr std::int64_t kBlocksMost = 1024;
   const std::int64_t blocks =
-      smaller(kBlocksMost, blocks_for<CrossEntropyBackward>(rows * classes));
+      smaller(kBlocksMost, numbered_blocks_for<CrossEntropyBackward>(rows * classes));
   launch(stream, {.x = blocks},
          CrossEntropyBackward{rows, classes, blocks * CrossEntropyBackward::kThreads, probs, labels,
                               counted, terms, dlogits});

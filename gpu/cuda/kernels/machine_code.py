@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 ELF = b"\x7fELF"
 CUDA = 190  # e_machine
-FMA, LOAD, BRANCH = 0x023, 0x181, 0x147  # FFMA in all its forms, LDG, BRA
+FMA, LOAD, BRANCH, EXIT = 0x023, 0x181, 0x147, 0x14d  # FFMA in all its forms, LDG, BRA, EXIT
 INTEGER_PRODUCTS = 0x037, 0x1f1  # IMMA, IGMMA: on tensor cores
 STEP = 16  # bytes of an instruction
+# Arithmetic, by the number of operands: FSEL, FMNMX, FSET, FSETP, FMUL, FADD; LOP3, FFMA, IMAD.
+TWO_OPERANDS, THREE_OPERANDS = {0x008, 0x009, 0x00a, 0x00b, 0x020, 0x021}, {0x012, 0x023, 0x024}
 
 
 @dataclass
@@ -90,3 +92,42 @@ def tensor_loop(function):
     loops = [operations[first:last + 1] for first, last in function.backward_branches()]
     return min((body for body in loops if any(product in body for product in INTEGER_PRODUCTS)),
                key=len, default=[])
+
+
+def bits(instruction, first, count):
+    return int.from_bytes(instruction, "little") >> first & (1 << count) - 1
+
+
+def loaded(instruction):
+    """The registers that a load from memory writes."""
+    size = bits(instruction, 73, 3)
+    first = bits(instruction, 16, 8)
+    return range(first, first + {5: 2, 6: 4}.get(size, 1))
+
+
+def operands(instruction):
+    """The registers that an arithmetic instruction reads; those of others are not known here."""
+    operation = bits(instruction, 0, 9)
+    if operation not in TWO_OPERANDS | THREE_OPERANDS:
+        return set()
+    places = [24] + [32] * (bits(instruction, 9, 3) == 1) + [64] * (operation in THREE_OPERANDS)
+    return {bits(instruction, place, 8) for place in places}
+
+
+def serial_loads(function):
+    """How many loads from global memory in a row are each followed by arithmetic on what they load before
+    the next load, so that none of them is in flight beside another one."""
+    most = run = 0
+    newest = None  # The registers of a load that nothing has used yet.
+    for at in range(0, len(function.code), STEP):
+        instruction = function.code[at:at + STEP]
+        operation = bits(instruction, 0, 9)
+        if operation in (BRANCH, EXIT):
+            run, newest = 0, None
+        elif operation == LOAD:
+            run = 0 if newest else run
+            newest = loaded(instruction)
+        elif newest and operands(instruction) & set(newest):
+            run, newest = run + 1, None
+            most = max(most, run)
+    return most

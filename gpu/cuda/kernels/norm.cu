@@ -29,7 +29,9 @@ float* bn_levels(std::int64_t rows, std::int64_t c, float* ws) {
 }
 
 // --- Training, phase 1: computes the sum, the mean and the squared deviations of each run. A
-// thread keeps its 64 values in registers, so x is read once.
+// thread keeps the 64 values of a whole run in registers, so x is read once. Their loads have no
+// conditions: with them the assembler makes each addition wait for its load before the next load.
+// The rows of a shorter run, which is the last one, are read twice.
 struct BnStatistics {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -43,20 +45,33 @@ struct BnStatistics {
     if (at >= run_count(rows) * c) return;
     const RunColumn mine = run_column(at, c);
     const std::int64_t count = run_rows(rows, mine.run);
-    const float* from = x + mine.run * kColumnRun * c + mine.col;
-    float v[kColumnRun], sum = 0.0f, squares = 0.0f;
-    ES_UNROLL
-    for (int r = 0; r < kColumnRun; ++r) v[r] = r < count ? from[r * c] : 0.0f;
-    ES_UNROLL
-    // A row beyond the end is not added at all. With +0 in its place the squared deviation from the
-    // mean would be wrong.
-    for (int r = 0; r < kColumnRun; ++r) sum = r < count ? sum + v[r] : sum;
-    const float mean = sum * recip(count);
-    ES_UNROLL
-    for (int r = 0; r < kColumnRun; ++r) {
-      const float d = v[r] - mean;
-      squares = r < count ? fma(d, d, squares) : squares;
+    const float* const from = x + mine.run * kColumnRun * c + mine.col;
+    if (count == kColumnRun) {
+      float v[kColumnRun];
+      ES_UNROLL
+      for (int r = 0; r < kColumnRun; ++r) v[r] = from[r * c];
+      store(at, kColumnRun, [&](auto chain) {
+        ES_UNROLL
+        for (int r = 0; r < kColumnRun; ++r) chain(v[r]);
+      });
+    } else {
+      store(at, count, [&](auto chain) {
+        walk_run<8>(
+            count, [&](std::int64_t r) { return from[r * c]; }, chain);
+      });
     }
+  }
+
+  // walk(chain) calls chain(value) for the rows of the run, in ascending order.
+  template <class Walk>
+  ES_HD void store(std::int64_t at, std::int64_t count, Walk walk) const {
+    float sum = 0.0f, squares = 0.0f;
+    walk([&](float value) { sum = sum + value; });
+    const float mean = sum * recip(count);
+    walk([&](float value) {
+      const float d = value - mean;
+      squares = fma(d, d, squares);
+    });
     ws.sum[at] = sum;
     ws.mean[at] = mean;
     ws.squares[at] = squares;
@@ -163,7 +178,8 @@ void bn_merge(Stream stream, const BnForward& bn) {
   }
   const FewRows sums = fold_to_few(stream, 1, runs, bn.c, ws.sum, levels);
   launch(stream, {.x = blocks_for<BnMean>(bn.c)}, BnMean{bn, sums});
-  launch(stream, {.x = blocks_for<BnMovedSquares>(groups * bn.c)}, BnMovedSquares{bn, ws, levels});
+  launch(stream, {.x = numbered_blocks_for<BnMovedSquares>(groups * bn.c)},
+         BnMovedSquares{bn, ws, levels});
   // BnMovedSquares has overwritten the levels of the sums, which only BnMean needed.
   const FewRows squares = fold_to_few(stream, 1, groups, bn.c, levels, levels + groups * bn.c);
   launch(stream, {.x = blocks_for<BnFinish>(bn.c)}, BnFinish{bn, ws.a, squares});
@@ -224,7 +240,7 @@ void bn_apply(Stream stream, std::int64_t rows, std::int64_t c, const float* x, 
       c,
       [&](auto width) {
         const RowSteps steps = row_steps(rows, c / width);
-        launch(stream, {.x = blocks_for<BnApply<width>>(steps.step * steps.packs)},
+        launch(stream, {.x = numbered_blocks_for<BnApply<width>>(steps.step * steps.packs)},
                BnApply<width>{steps, x, mean, a, beta, act, y});
       },
       x, mean, a, beta, y);
@@ -232,7 +248,7 @@ void bn_apply(Stream stream, std::int64_t rows, std::int64_t c, const float* x, 
 
 void bn_train_fwd(Stream stream, const BnForward& bn) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
-  launch(stream, {.x = blocks_for<BnStatistics>(run_count(bn.rows) * bn.c)},
+  launch(stream, {.x = numbered_blocks_for<BnStatistics>(run_count(bn.rows) * bn.c)},
          BnStatistics{bn.rows, bn.c, bn.x, ws});
   bn_merge(stream, bn);
   bn_apply(stream, bn.rows, bn.c, bn.x, bn.mean, ws.a, bn.beta, bn.act, bn.y);
@@ -356,7 +372,7 @@ void bn_bwd(Stream stream, const BnBackward& bn) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
   float* const levels = bn_levels(bn.rows, bn.c, bn.ws);
   const std::int64_t runs = run_count(bn.rows);
-  launch(stream, {.x = blocks_for<BnBackwardSums>(runs * bn.c)}, BnBackwardSums{bn, ws});
+  launch(stream, {.x = numbered_blocks_for<BnBackwardSums>(runs * bn.c)}, BnBackwardSums{bn, ws});
   // The two matrices of sums follow each other, and so do their levels.
   const FewRows sums = fold_to_few(stream, 2, runs, bn.c, ws.gradient, levels + 2 * bn.c);
   launch(stream, {.x = blocks_for<BnBackwardMerge>(bn.c)}, BnBackwardMerge{bn, sums, levels});
@@ -364,7 +380,7 @@ void bn_bwd(Stream stream, const BnBackward& bn) {
       bn.c,
       [&](auto width) {
         const RowSteps steps = row_steps(bn.rows, bn.c / width);
-        launch(stream, {.x = blocks_for<BnInputGradient<width>>(steps.step * steps.packs)},
+        launch(stream, {.x = numbered_blocks_for<BnInputGradient<width>>(steps.step * steps.packs)},
                BnInputGradient<width>{steps, bn, levels});
       },
       bn.x, bn.dy, bn.dx, bn.mean, bn.istd, bn.gamma, bn.beta, levels);

@@ -1,9 +1,11 @@
 #pragma once
 // One or four neighbouring floats that a thread moves at once, and the number of blocks. Element
-// numbers in kernels have 32 bits where they are divided; a tensor has fewer than 2^32 elements.
+// numbers in kernels have 32 bits where they are divided, and 31 where they are divided by a
+// multiplication (divider.h).
 #include <cstdint>
 #include <type_traits>
 
+#include "gpu/canonical/device_kernels.h"
 #include "gpu/canonical/scalar_math.h"
 #include "proto/base/check.h"
 
@@ -58,6 +60,20 @@ ES_HD inline std::int64_t thread_in_grid(const Kernel&, const Block& block) {
 template <class Kernel>
 std::int64_t blocks_for(std::int64_t count) {
   return ceil_div(count, Kernel::kThreads);
+}
+
+// Most items of a kernel that divides their numbers, with `/` and with a Divider. The numbers of
+// all threads of the last block fit, too.
+constexpr std::int64_t kDividedMax = kDeviceTensorMax, kMultipliedMax = kDividedMax - (1LL << 31);
+
+// Return the number of items, and the blocks for it. REQUIRES: at most `most` items.
+inline std::int64_t numbered(std::int64_t count, std::int64_t most = kDividedMax) {
+  ES_CHECK_MSG(count >= 0 && count <= most, "more elements than a kernel numbers");
+  return count;
+}
+template <class Kernel>
+std::int64_t numbered_blocks_for(std::int64_t count, std::int64_t most = kDividedMax) {
+  return blocks_for<Kernel>(numbered(count, most));
 }
 
 }  // namespace

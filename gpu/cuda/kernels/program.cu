@@ -81,7 +81,7 @@ void run(Stream stream, const ElementCode& code, const ElementSpace& space, cons
   // divisions.
   const ElementSpace s = joined(space, code.inputs);
   RunProgram<kWords> kernel{};
-  kernel.n = static_cast<std::uint32_t>(n);
+  kernel.n = static_cast<std::uint32_t>(numbered(n));
   kernel.bf16 = bf16;
   kernel.rank = s.rank;
   kernel.inputs = code.inputs;

@@ -9,6 +9,10 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
+ES_HD inline bool is_finite(float x) {
+  return absolute(x) < kInfinity;
+}
+
 // A block searches a piece of one of several runs. No atomics are needed: all threads that find a
 // value write the same word.
 struct FindNonFinite {
@@ -39,7 +43,7 @@ struct FindNonFinite {
     }
     bool any = false;
     ES_UNROLL
-    for (int j = 0; j < kValues; ++j) any = any || !(absolute(v[j]) < kInfinity);
+    for (int j = 0; j < kValues; ++j) any = any || !is_finite(v[j]);
     if (any) *mine.found = 1;
   }
 };
@@ -61,6 +65,12 @@ void sum_of_squares(Stream stream, std::int64_t n, const float* x, float* sum, f
   array_sum<AddSquare>(stream, n, x, 1.0f, sum, ws);
 }
 
+// Raises the flags that are wanted. All threads that find a value write the same word.
+ES_HD inline void raise(const UpdateFlags& flags, bool finite_sums, bool finite_results) {
+  if (!finite_sums && flags.sums != nullptr) *flags.sums = 1;
+  if (!finite_results && flags.results != nullptr) *flags.results = 1;
+}
+
 template <int kWidth>
 struct Adam {
   static constexpr unsigned kThreads = 256;
@@ -70,6 +80,7 @@ struct Adam {
   float grad_scale;
   AdamStep step;
   float *p, *m, *v;
+  UpdateFlags flags;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
@@ -78,24 +89,28 @@ struct Adam {
     const auto g = load_pack<kWidth>(grad_sum + i);
     auto pp = load_pack<kWidth>(p + i), mm = load_pack<kWidth>(m + i),
          vv = load_pack<kWidth>(v + i);
+    bool sums = true, results = true;
     ES_UNROLL
     for (int j = 0; j < kWidth; ++j) {
       adam_update(step, grad_scale, g.v[j], &pp.v[j], &mm.v[j], &vv.v[j]);
+      sums = sums && is_finite(g.v[j]);
+      results = results && is_finite(pp.v[j]) && is_finite(mm.v[j]) && is_finite(vv.v[j]);
     }
     store_pack(p + i, pp);
     store_pack(m + i, mm);
     store_pack(v + i, vv);
+    raise(flags, sums, results);
   }
 };
 
 void adam(Stream stream, std::int64_t n, const float* grad_sum, float grad_scale,
-          const AdamStep& step, float* p, float* m, float* v) {
+          const AdamStep& step, float* p, float* m, float* v, const UpdateFlags& flags) {
   with_pack_width(
       n,
       [&](auto width) {
         using Kernel = Adam<width>;
         launch(stream, {.x = blocks_for<Kernel>(n / width)},
-               Kernel{n / width, grad_sum, grad_scale, step, p, m, v});
+               Kernel{n / width, grad_sum, grad_scale, step, p, m, v, flags});
       },
       grad_sum, p, m, v);
 }
@@ -108,6 +123,7 @@ struct Sgd {
   const float* grad_sum;
   SgdStep step;
   float *p, *v;  // v: nullptr without momentum
+  UpdateFlags flags;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
@@ -117,24 +133,29 @@ struct Sgd {
     auto pp = load_pack<kWidth>(p + i);
     Pack<kWidth> vv = {};
     if (v != nullptr) vv = load_pack<kWidth>(v + i);
+    bool sums = true, results = true;
     ES_UNROLL
     for (int j = 0; j < kWidth; ++j) {
       sgd_update(step, g.v[j], &pp.v[j], v == nullptr ? nullptr : &vv.v[j]);
+      sums = sums && is_finite(g.v[j]);
+      results = results && is_finite(pp.v[j]) && is_finite(vv.v[j]);
     }
     store_pack(p + i, pp);
     if (v != nullptr) store_pack(v + i, vv);
+    raise(flags, sums, results);
   }
 };
 
 void sgd(Stream stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr,
-         float momentum, float weight_decay, bool nesterov, float* p, float* v) {
+         float momentum, float weight_decay, bool nesterov, float* p, float* v,
+         const UpdateFlags& flags) {
   const SgdStep step{grad_scale, lr, momentum, weight_decay, nesterov};
   with_pack_width(
       n,
       [&](auto width) {
         using Kernel = Sgd<width>;
         launch(stream, {.x = blocks_for<Kernel>(n / width)},
-               Kernel{n / width, grad_sum, step, p, v});
+               Kernel{n / width, grad_sum, step, p, v, flags});
       },
       grad_sum, p, v);
 }

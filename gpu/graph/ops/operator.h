@@ -143,8 +143,8 @@ struct Operator {
   // The operator reads these inputs as they are stored: the kernels of a CPU convert them where
   // they are read, and a device before they run (dense_op.h).
   bool converts_factors = false;
-  // The weight is a factor, too. It is rounded before the operator, or by the operator itself. With
-  // bf16 no library may run the latter.
+  // The weight is a factor, too. It is rounded before the operator; or in blocks by the operator
+  // itself, and as a whole for a library (dense_op.h).
   bool multiplies_weight = false, rounds_weight = false;
 
   // Appends the operators that compute the gradients. It is called if an output has a gradient, and

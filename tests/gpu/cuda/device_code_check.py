@@ -9,9 +9,10 @@ allow two of its blocks on a multiprocessor. Its code may not contain an operati
 rounding than the canonical order, nor an atomic on floats, nor a product on tensor cores of other
 numbers than integers. The loop of a dense product reads its next operands from global memory within
 the first 60 % of its multiply-adds, in the machine code of every architecture, because later reads
-would delay the next iteration. An exact product on tensor cores has a loop with integer products and
-no multiply-add of floats, and the assembler may not have serialised it. Exit code 77 (skipped) without
-files."""
+would delay the next iteration. No kernel waits for eight loads one after the other: the assembler
+makes such code of loads with conditions, although the source has all loads in front. An exact product
+on tensor cores has a loop with integer products and no multiply-add of floats, and the assembler may
+not have serialised it. Exit code 77 (skipped) without files."""
 import re
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ TENSOR = {"10ExactTilesI": (75, 199), "11ExactGroupsI": (90, 90)}  # and the cap
 # Its groups hide the latency of memory from each other, and take nearly all registers.
 ALONE = "11ExactGroupsI"
 LATEST_LOAD = 0.6  # Share of the multiply-adds of a loop.
+SERIAL_LOADS = 8  # This many in a row are refused.
 ENTRY = re.compile(rb"\.entry (\w+)\(.*?\.maxntid (\d+)", re.DOTALL)
 INSTRUCTION = re.compile(rb"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]+)\s", re.MULTILINE)
 
@@ -90,11 +92,19 @@ def exact_products(functions, tensor_loop, multiply_add, products):
     return problems
 
 
+def serial_loads(kernel, run):
+    """Returns a line for a kernel that waits for too many loads one after the other. `run`: the result of
+    machine_code.serial_loads."""
+    if run < SERIAL_LOADS:
+        return []
+    return [f"{kernel}: {run} loads in a row, each of which is used before the next one is issued"]
+
+
 def not_built(kernels, functions):
-    """Returns a line for each product of a report whose machine code was not found."""
+    """Returns a line for each kernel of a report whose machine code was not found."""
     built = {(f.name, f.arch) for f in functions}
     return [f"{k.name} for {k.arch}: no machine code found in the objects" for k in kernels
-            if PRODUCT in k.name and (k.name, k.arch) not in built]
+            if (k.name, k.arch) not in built]
 
 
 def readable_ptx(data):
@@ -124,8 +134,11 @@ def main(kernels_dir, *files):
             threads.update(threads_of_blocks(ptx))
             problems += [f"{path.name}: {i}" for i in forbidden(ptx)]
     problems += crowded(kernels, threads) + not_built(kernels, functions)
-    for f in (f for f in functions if PRODUCT in f.name):
-        problems += late_loads(f"{f.name} for {f.arch}", list(machine_code.product_loops(f)))
+    for f in functions:
+        name = f"{f.name} for {f.arch}"
+        problems += serial_loads(name, machine_code.serial_loads(f))
+        if PRODUCT in f.name:
+            problems += late_loads(name, list(machine_code.product_loops(f)))
     problems += exact_products(functions, machine_code.tensor_loop, machine_code.FMA,
                                machine_code.INTEGER_PRODUCTS)
     kernels_seen = len(threads)

@@ -41,6 +41,26 @@ def branch(by, new):
     return (bits | (words & (1 << 48) - 1) << 34).to_bytes(16, "little")
 
 
+def instruction(operation, form, **fields):
+    """Registers and sizes at their places: to, a, b and c, and the size of a load."""
+    places = {"to": 16, "a": 24, "b": 32, "c": 64, "size": 73}
+    return (operation | form << 9 | 7 << 12 | sum(value << places[name] for name, value in fields.items())
+            ).to_bytes(16, "little")
+
+
+def load(to, floats=1):
+    return instruction(0x181, 4, to=to, a=2, size={1: 4, 2: 5, 4: 6}[floats])
+
+
+def sum_of(to, a, b):
+    return instruction(0x021, 1, to=to, a=a, b=b)
+
+
+def multiply_add(to, a, b, c, constant=False):
+    """`constant`: the bits of `b` are those of a constant, not of a register."""
+    return instruction(0x023, 4 if constant else 1, to=to, a=a, b=b, c=c)
+
+
 def loop(body, new):
     return OTHER + b"".join(body) + branch(-len(body) - 1, new) + OTHER
 
@@ -109,13 +129,34 @@ class DeviceCodeCheckTest(unittest.TestCase):
         self.assertEqual(device_code_check.serialised("a.txt", REPORT), [])
         self.assertEqual(device_code_check.serialised("a.txt", REPORT + line + "\n"), ["a.txt: " + line])
 
+    def test_loads_that_are_used_one_after_the_other_are_counted(self):
+        def run(*body):
+            return machine_code.serial_loads(machine_code.Function("_Z", "sm_90", b"".join(body)))
+
+        pairs = [load(4), OTHER, sum_of(0, 0, 4)] * 9
+        self.assertEqual(run(*pairs), 9)
+        # The second operand; the last operand of three; the third register of a wide load.
+        self.assertEqual(run(load(4), sum_of(0, 4, 0)), 1)
+        self.assertEqual(run(load(4), multiply_add(0, 1, 2, 4)), 1)
+        self.assertEqual(run(load(4, floats=4), sum_of(0, 6, 0)), 1)
+        # All loads in front; a sum of other registers; the result of a multiply-add with a constant.
+        self.assertEqual(run(*[load(r) for r in range(4, 12)], *[sum_of(0, 0, r) for r in range(4, 12)]), 1)
+        self.assertEqual(run(load(4), sum_of(4, 0, 1), load(5), sum_of(0, 0, 5)), 1)
+        self.assertEqual(run(load(4), multiply_add(0, 1, 4, 2, constant=True)), 0)
+        # A branch, and a load that is in flight beside the next one, end a row.
+        self.assertEqual(run(*pairs[:9], branch(0, True), *pairs[:6]), 3)
+        self.assertEqual(run(*pairs[:9], load(8), *pairs[:6]), 3)
+        self.assertEqual(len(device_code_check.serial_loads("k", 8)), 1)
+        self.assertEqual(device_code_check.serial_loads("k", 7), [])
+
     def test_machine_code_that_is_missing_is_found(self):
         report = REPORT.replace("_Zone", "_Z7ProductILi128E")
         kernels = resources.kernels(report)
-        there = machine_code.Function("_Z7ProductILi128E", "sm_80", b"")
-        self.assertEqual(device_code_check.not_built(kernels, [there]), [])
+        there = [machine_code.Function(k.name, k.arch, b"") for k in kernels]
+        self.assertEqual(device_code_check.not_built(kernels, there), [])
         self.assertEqual(device_code_check.not_built(kernels, []),
-                         ["_Z7ProductILi128E for sm_80: no machine code found in the objects"])
+                         ["_Z7ProductILi128E for sm_80: no machine code found in the objects",
+                          "_Ztwo for sm_90: no machine code found in the objects"])
 
     def test_report_is_read(self):
         one, two = resources.kernels(REPORT)

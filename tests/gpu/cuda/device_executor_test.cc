@@ -241,6 +241,19 @@ TEST_SUITE("gpu/cuda/device_executor") {
                                                   [&](const Op& op) { return op.kind == kind; }));
   }
 
+  TEST_CASE("a tensor with more elements than kernels number is refused before anything runs") {
+    StepRig rig(compile(es::test::network_cases()[0].graph), es::test::seed("large tensor"));
+    Program program = rig.executor->program();
+    const Op& op = program.graph.ops[program.graph.ops.size() / 2];
+    program.graph.tensors[static_cast<std::size_t>(op.out[0])].shape =
+        TensorShape{{1 << 16, 1 << 16}};
+    const auto refused = cuda::DeviceExecutor::create(
+        std::move(program), es::test::open_test_device(), rig.buckets, nullptr);
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().message.find(": a result of 4294967296 elements: a GPU takes at most "
+                                       "4294966272") != std::string::npos);
+  }
+
   TEST_CASE("operators that a vendor library refuses run on the canonical kernels, with a note") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device vendor refuses"));

@@ -11,6 +11,7 @@
 #include "gpu/cuda/device_tables.h"
 #include "gpu/cuda/launch_host.h"
 #include "tests/gpu/canonical/kernel_testing.h"
+#include "tests/support/signal_of.h"
 
 namespace es::gpu::cuda {
 namespace {
@@ -186,10 +187,52 @@ TEST_SUITE("gpu/cuda/large") {
             k.add(stream, kElements - 1, kFloats, kFloats, kFloats);  // Floats, not packs.
             k.fill_zero(stream, kElements, kFloats);
             k.find_non_finite(stream, &check, 1);
-            k.adam(stream, kElements, kFloats, 1.0F, {}, kFloats, kFloats, kFloats);
+            k.adam(stream, kElements, kFloats, 1.0F, {}, kFloats, kFloats, kFloats, {});
             k.max_pool_fwd(stream, pool, kFloats, kFloats, argmax);
             k.max_pool_bwd(stream, pool, kFloats, argmax, kFloats);
           }) == 8);
+  }
+
+  TEST_CASE("a tensor with more elements than a kernel numbers is refused before a launch") {
+    const auto refused = [](const auto& queue) {
+      return test::signal_of([&] { launches(queue); }) == SIGABRT;
+    };
+    // Rows of 2^16 elements each: the largest number of them, and one more.
+    constexpr std::int64_t kRow = 1 << 16, kRows = kDeviceTensorMax / kRow;
+    const ChainStage relu{.kind = ChainKind::kRelu};
+    const DropoutKey key;
+    ElementCode code{.inputs = 1, .instructions = 1, .outputs = 1};
+    code.instruction[0] = {.op = ElementOp::kNegate, .to = 0, .a = kFirstInput};
+    for (const std::int64_t rows : {kRows, kRows + 1}) {
+      INFO(rows, " rows");
+      const bool many = rows > kRows;
+      const std::int64_t n = rows * kRow;
+      CHECK(many == refused([&](const DeviceKernels& k, Stream stream) {
+              k.chain(stream, n, kFloats, &relu, 1, {}, &key, kFloats);
+            }));
+      CHECK(many == refused([&](const DeviceKernels& k, Stream stream) {
+              k.uniform(stream, n, 0, &key, kFloats);
+            }));
+      CHECK(many == refused([&](const DeviceKernels& k, Stream stream) {
+              k.softmax_xent_bwd(stream, rows, kRow, kFloats, kNumbers, {rows, kNumbers}, {},
+                                 kFloats);
+            }));
+      CHECK(many == refused([&](const DeviceKernels& k, Stream stream) {
+              const float* const in[] = {kFloats};
+              float* const out[] = {kFloats};
+              k.program(stream, code, {.rank = 1, .size = {n}, .stride = {{1}}}, {}, in, out, n);
+            }));
+      // One thread for each element: no packs.
+      CHECK(many == refused([&](const DeviceKernels& k, Stream stream) {
+              k.upsample2_bwd(stream, rows, kRow, 1, 1, kFloats, kFloats);
+            }));
+      // A depthwise convolution divides by multiplication, with numbers below 2^31.
+      CHECK(many == refused([&](const DeviceKernels& k, Stream stream) {
+              ConvShape s{.n = rows, .h = kRow / 4, .w = 1, .c = 2, .oc = 2, .kh = 1, .kw = 1};
+              s.groups = 2;
+              k.conv_fwd(stream, s, kFloats, kFloats, nullptr, kFloats, kFloats);
+            }));
+    }
   }
 
   TEST_CASE("the sum of squares of more than 2^28 elements has two levels on all devices") {

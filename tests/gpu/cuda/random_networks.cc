@@ -66,7 +66,9 @@ Graph random_image_network(std::mt19937_64& random, std::int64_t side) {
   TensorId x = b.input("image");
   for (const std::string name : {"0", "1", "2"}) {
     x = convolution(b, name + ".conv", x, random, side);
-    x = b.batch_norm(name + ".norm", x, {.activation = Activation::kRelu});
+    // A norm of one value per channel is refused.
+    if (b.shape(x).rows() > 1)
+      x = b.batch_norm(name + ".norm", x, {.activation = Activation::kRelu});
   }
   x = pooled(b, x, random);
   const TensorId flat =

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "tests/gpu/cuda/device_testing.h"
 
 namespace es::gpu::testing {
@@ -24,8 +26,9 @@ TEST_SUITE("gpu/cuda/update") {
         }
         reference().sgd(n, g, 0.25f, 0.1f, 0.9f, 1e-4f, nesterov, out[0], out[1]);
         reference().sgd(n, g, 0.25f, 0.1f, 0.0f, 1e-4f, false, out[2], nullptr);
-        device().sgd(kStream, n, g, 0.25f, 0.1f, 0.9f, 1e-4f, nesterov, on_device[0], on_device[1]);
-        device().sgd(kStream, n, g, 0.25f, 0.1f, 0.0f, 1e-4f, false, on_device[2], nullptr);
+        device().sgd(kStream, n, g, 0.25f, 0.1f, 0.9f, 1e-4f, nesterov, on_device[0], on_device[1],
+                     {});
+        device().sgd(kStream, n, g, 0.25f, 0.1f, 0.0f, 1e-4f, false, on_device[2], nullptr, {});
         check_same(shaped("sgd", n, 1), out, on_device);
       }
     }
@@ -45,8 +48,40 @@ TEST_SUITE("gpu/cuda/update") {
       reference().adam(n - skipped, g + skipped, 0.5f, step, out[0] + skipped, out[1] + skipped,
                        out[2] + skipped);
       device().adam(kStream, n - skipped, g + skipped, 0.5f, step, on_device[0] + skipped,
-                    on_device[1] + skipped, on_device[2] + skipped);
+                    on_device[1] + skipped, on_device[2] + skipped, {});
       check_same(shaped("adam", n, 1), out, on_device);
+    }
+  }
+
+  TEST_CASE("an update notices a sum and a result that is not finite, at any position") {
+    Random random(test::seed("device update flags"));
+    for (const std::int64_t n : kSizes) {
+      std::vector<Floats> arrays;  // sum, parameter, moments
+      for (int i = 0; i < 4; ++i)
+        arrays.emplace_back(n, [&] { return std::abs(random.normal()) + 0.1f; });
+      // Adam, SGD with and without momentum: by the number of moments.
+      for (const std::size_t moments : {2U, 1U, 0U}) {
+        const auto found = [&] {
+          Numbers<std::int32_t> words(2, 0);
+          const cuda::UpdateFlags flags{&words[0], &words[1]};
+          const Floats p = copy(arrays[1]), m = copy(arrays[2]), v = copy(arrays[3]);
+          if (moments == 2)
+            device().adam(kStream, n, arrays[0], 0.5f, random_step(random), p, m, v, flags);
+          else
+            device().sgd(kStream, n, arrays[0], 0.5f, 0.1f, 0.9f, 1e-4f, false, p,
+                         moments == 1 ? m.data() : nullptr, flags);
+          finish();
+          return std::pair(words[0], words[1]);
+        };
+        INFO(n, " elements, ", moments, " moments");
+        CHECK(found() == std::pair(0, 0));
+        for (std::size_t array = 0; array < 2 + moments; ++array) {
+          float& element = arrays[array][random.integer(0, n - 1)];
+          const float good = std::exchange(element, random.coin() ? NAN : INFINITY);
+          CHECK(found() == std::pair(array == 0 ? 1 : 0, 1));
+          element = good;
+        }
+      }
     }
   }
 
