@@ -9,15 +9,15 @@ loopback has sent, with all headers and heartbeats. --gloo PYTHON also measures 
 tensors of the same sizes with that interpreter, which has PyTorch."""
 import argparse
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-WIRE = ["--insecure-loopback"]
+sys.path.append(str(Path(__file__).resolve().parent / "report"))
+from hosts import Hosts, sent_bytes, start  # noqa: E402
+
 STEPS, FIRST = 12, 4
 PARAMETERS = 2797034  # of the model of JOB
 JOB = """name = "wire"
@@ -53,56 +53,13 @@ if rank == 0:
 """
 
 
-def sent_bytes():
-    return int(Path("/proc/self/net/dev").read_text().split("lo:")[1].split()[8])
-
-
-def start(*command):
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True,
-                            start_new_session=True)
-
-
-class Cluster:
-    def __init__(self, programs, members, directory):
-        self.esctl_program = programs / "actors/esctl/esctl"
-        daemon = programs / "actors/easyscaled/easyscaled"
-        # Segments are opened by process id, so members in several namespaces share no memory.
-        namespace = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        head = start(daemon, "--head", "--state", directory / "state", "--listen",
-                     "tcp://127.0.0.1:*", "--node", "head", "--devices", "none", *WIRE)
-        self.processes = [head]
-        self.endpoint = self.ready(head)
-        for node in range(members):
-            self.processes.append(start(*namespace, daemon, "--join", self.endpoint, "--node",
-                                        f"n{node}", "--devices", "cpu-avx2:1", "--run-dir",
-                                        directory / f"n{node}", *WIRE))
-            self.ready(self.processes[-1])
-
-    @staticmethod
-    def ready(process):
-        for line in process.stdout:
-            if line.startswith("ready "):
-                return line.split()[1]
-        raise RuntimeError("a daemon has ended")
-
-    def json(self, *words):
-        return json.loads(subprocess.run(
-            [self.esctl_program, *words, "--head", self.endpoint, *WIRE, "--json"], check=True,
-            stdout=subprocess.PIPE).stdout)
-
-    def stop(self):
-        for process in reversed(self.processes):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
 def measure(programs, members):
     """Bytes and seconds of a step."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         job_file = directory / "wire.toml"
         job_file.write_text(JOB.format(steps=STEPS))
-        cluster = Cluster(programs, members, directory)
+        cluster = Hosts(programs, ["cpu-avx2:1"] * members, directory)
         try:
             job = cluster.json("submit", job_file, "--stages",
                                f"cpu-avx2:{members}@{STEPS}")["job"]

@@ -17,6 +17,7 @@ import models
 import precision
 import runner
 import sched
+import shards
 import train
 
 PARTS = {"train": train, "gain": gain, "captured": captured, "kernels": kernels, "ests": ests,
@@ -26,6 +27,7 @@ PARTS = {"train": train, "gain": gain, "captured": captured, "kernels": kernels,
          "precision": precision,
          "elastic": elastic,
          "checkpoint": checkpoint,
+         "shards": shards,
          "sched": sched}
 
 

@@ -4,6 +4,7 @@ import threading
 import time
 
 import chart
+import elastic_sharded
 import runner
 from elastic_ours import ChaosError, Ours
 from elastic_torch import PYTHON, Torch
@@ -151,6 +152,8 @@ def svg(rows, events):
 
 
 def main(args):
+    if args.kills:
+        return elastic_sharded.main(args, runner.build_programs())
     args.events = args.events.split(",")
     for event in args.events:
         if event not in EVENTS:
@@ -171,3 +174,4 @@ def add_arguments(parser):
     parser.add_argument("--deadline", type=float, default=120,
                         help="seconds after which an event counts as never recovered (default 120)")
     parser.add_argument("--ours-only", action="store_true", help="without TorchElastic")
+    elastic_sharded.add_arguments(parser)

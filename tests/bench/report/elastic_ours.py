@@ -42,7 +42,7 @@ momentum = 0.9
 [resources]
 device_types = ["{device}"]
 """
-SHOWN = re.compile(r"step (\d+)/\d+ .* samples/s +([\w:+-]+:\d+) ")
+SHOWN = re.compile(r"step (\d+)/\d+ .* samples/s (?:.* left)? *([\w:+-]+:\d+) ")
 
 
 def free_port():
@@ -54,6 +54,18 @@ def free_port():
 def parse_progress(line):
     found = SHOWN.search(line)
     return (int(found.group(1)), found.group(2)) if found else None
+
+
+def submit_and_follow(words, steps, environment=None):
+    """Submits a job on a terminal, where esctl shows every step, and returns this process. `steps`:
+    a StepStream."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
+    follower = subprocess.Popen([*map(str, words), "--follow"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    os.close(theirs)
+    steps.follow(ours)
+    return follower
 
 
 class LoopbackCluster(Cluster):
@@ -68,18 +80,19 @@ class LoopbackCluster(Cluster):
 
 class Ours:
     """`nodes`: {name: number of devices}; the first one is the node of the head. Those in `running`
-    start first."""
+    start first. `job_file`: another job than that of JOB."""
 
-    def __init__(self, programs, nodes, running, workers=WORKERS):
+    def __init__(self, programs, nodes, running, workers=WORKERS, job_file=None):
         self.device = f"cpu-{runner.kernel_class()}"
         self.cluster = LoopbackCluster(
             programs, {name: f"{self.device}:{count}" for name, count in nodes.items()})
         self.steps = StepStream(parse_progress)
         self._follower = None
         self._running, self._workers = running, workers
-        self._job_file = self.cluster.directory / "job.toml"
-        self._job_file.write_text(
-            JOB.format(device=self.device, workers=workers, batch=GLOBAL_BATCH // workers))
+        self._job_file = job_file or self.cluster.directory / "job.toml"
+        if not job_file:
+            self._job_file.write_text(
+                JOB.format(device=self.device, workers=workers, batch=GLOBAL_BATCH // workers))
 
     def add_to_job(self, text, **values):
         """Adds text to the job file, with `directory` for files of the job. Returns that
@@ -109,16 +122,9 @@ class Ours:
         self.cluster.close()
 
     def _submit(self):
-        """Runs on a terminal, where esctl shows every step."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
-        words = [self.cluster.esctl_program, "submit", self._job_file, "--follow", "--head",
-                 self.cluster.endpoint, *self.cluster.wire]
-        self._follower = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=theirs, env=self.cluster.client_environment)
-        os.close(theirs)
-        self.steps.follow(ours)
+        self._follower = submit_and_follow(
+            [self.cluster.esctl_program, "submit", self._job_file, "--head", self.cluster.endpoint,
+             *self.cluster.wire], self.steps, self.cluster.client_environment)
 
     def placement(self, count):
         return f"{self.device}:{count}"
@@ -137,9 +143,15 @@ class Ours:
 
     # --- events: each determines its action, and returns a function that performs it
 
+    def worker_pids(self, name):
+        return [worker.pid for worker in self.cluster.daemons[name].workers()]
+
     def kill_worker(self, name):
-        victim = self.cluster.daemons[name].workers()[-1].pid
+        victim = self.worker_pids(name)[-1]
         return lambda: processes.send(victim, signal.SIGKILL)
+
+    def job(self):
+        return self.cluster.ask("ps")["jobs"][0]["job"]
 
     def lose_node(self, name):
         return lambda pids=self._pids_of(name): _send_all(pids, signal.SIGKILL)
@@ -151,12 +163,12 @@ class Ours:
         return self.cluster.daemons[name].start
 
     def scale_in(self, _):
-        job = self.cluster.ask("ps")["jobs"][0]["job"]
+        job = self.job()
         return lambda: self.cluster.ask("scale", job, self.placement(self._workers - 1))
 
     def _pids_of(self, name):
         daemon = self.cluster.daemons[name]
-        return [daemon.pid] + [worker.pid for worker in daemon.workers()]
+        return [daemon.pid, *self.worker_pids(name)]
 
 
 def _send_all(pids, number):

@@ -28,12 +28,16 @@ def parse_line(line):
 
 class Torch:
     """`nodes`: {name: number of workers}; the first one has the store of the rendezvous. Those in
-    `running` start first."""
+    `running` start first. `command`: another program than SCRIPT, with its interpreter; it gets the
+    directory as its last argument. `workers`: of a full group."""
 
-    def __init__(self, nodes, running, options):
+    def __init__(self, nodes, running, options, command=None, workers=WORKERS):
         self.directory = tempfile.mkdtemp(prefix="es-bench-")
         self.steps = StepStream(parse_line)
         self._nodes, self._running, self._options = nodes, running, options
+        self._workers = workers
+        self._command = [*command, self.directory] if command else [
+            PYTHON, SCRIPT, self.directory, str(GLOBAL_BATCH)]
         self._first = next(iter(nodes))
         self._port = free_port()
         self._agents = {}
@@ -42,7 +46,7 @@ class Torch:
         try:
             for name in self._running:
                 self._start(name)
-            self.steps.wait("torchrun begins", self._size(WORKERS))
+            self.steps.wait("torchrun begins", self._size(self._workers))
         except BaseException:
             self.__exit__()
             raise
@@ -58,13 +62,14 @@ class Torch:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _start(self, name):
-        most = WORKERS // self._nodes[name]  # This number of nodes makes a full group.
-        words = [PYTHON, "-m", "torch.distributed.run", "--nnodes", f"1:{most}",
+        most = self._workers // self._nodes[name]  # This number of nodes makes a full group.
+        interpreter, *script = self._command
+        words = [interpreter, "-m", "torch.distributed.run", "--nnodes", f"1:{most}",
                  "--nproc_per_node", str(self._nodes[name]),
                  "--max_restarts", str(RESTARTS), *STREAMS, "--log_dir", self.directory,
                  "--rdzv_id", "bench", "--rdzv_backend", "c10d",
-                 "--rdzv_endpoint", f"127.0.0.1:{self._port}", *self._conf(name), SCRIPT,
-                 self.directory, str(GLOBAL_BATCH)]
+                 "--rdzv_endpoint", f"127.0.0.1:{self._port}", *self._conf(name),
+                 *script]
         with open(os.path.join(self.directory, f"{name}.log"), "wb") as log:
             agent = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                      stderr=log, start_new_session=True,
@@ -98,9 +103,12 @@ class Torch:
 
     # --- events: each determines its action, and returns a function that performs it
 
-    def kill_worker(self, name):
+    def worker_pids(self, name):
         agent = self._agents[name].pid
-        victim = max(pid for pid in processes.all_pids() if processes.parent_of(pid) == agent)
+        return sorted(pid for pid in processes.all_pids() if processes.parent_of(pid) == agent)
+
+    def kill_worker(self, name):
+        victim = self.worker_pids(name)[-1]
         return lambda: processes.send(victim, signal.SIGKILL)
 
     def lose_node(self, name):
