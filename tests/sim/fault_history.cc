@@ -38,6 +38,10 @@ constexpr TrapPoint kTrapPoints[] = {
     {MessageType::kRelease, false},     {MessageType::kRelease, true},
     {MessageType::kCommitted, false},   {MessageType::kCheckpointWritten, false},
     {MessageType::kStartWorker, false}, {MessageType::kEvaluated, false},
+    {MessageType::kComplete, false},    {MessageType::kComplete, true},
+    {MessageType::kUpdated, false},     {MessageType::kUpdated, true},
+    {MessageType::kFetchShards, false}, {MessageType::kFetchShards, true},
+    {MessageType::kShards, false},      {MessageType::kShards, true},
 };
 
 class FaultHistory {
@@ -62,6 +66,7 @@ class FaultHistory {
   Instant some_time(Instant most) { return world_.random_time(milliseconds(1), most); }
   Instant pause();
   bool over();
+  void count_lost_shards();
   std::vector<Incarnation> some_workers(std::size_t least);
   PeerId some_peer();
 
@@ -117,6 +122,10 @@ JobSpec FaultHistory::some_spec(std::uint64_t number) {
     spec.checkpoint = {.every_steps = 5 + world_.pick(20),
                        .directory = "/series",
                        .keep = static_cast<std::uint32_t>(2 + world_.pick(2))};
+  if (seed_ % 2 == 0) {
+    spec.shard.state = "on";
+    ++report_.done["sharded job"];
+  }
   spec.eval_every = world_.pick(3) * 4;
   spec.batch_size = static_cast<std::uint32_t>(1 + world_.pick(3));
   spec.data.samples = spec.max_p * spec.batch_size * (2 + world_.pick(9)) +
@@ -229,6 +238,7 @@ HistoryReport FaultHistory::run() {
   advance(milliseconds(10));
   while (!undo_.empty()) advance(undo_.begin()->first - world_.now() + milliseconds(1));
   report_.error = final_check(world_, jobs_, report_.done);
+  count_lost_shards();
   if (report_.error.empty() && !may_wait_in_vain_ && world_.cluster().waits_in_vain > 0)
     report_.error = "a worker waited in vain, though nothing was lost, late or frozen";
   return report_;
@@ -238,6 +248,14 @@ bool FaultHistory::over() {
   const auto on_disk = world_.disk().load_all();
   return std::all_of(on_disk->begin(), on_disk->end(),
                      [](const JobRecord& record) { return is_over(record.state); });
+}
+
+// How often a job went back to a saved state because both holders of a shard were lost.
+void FaultHistory::count_lost_shards() {
+  for (const auto& [job, spec] : jobs_)
+    for (const std::string& line : world_.client().log(job))
+      if (line.find("both workers that held the optimizer state") != std::string::npos)
+        ++report_.done["lost owner and buddy"];
 }
 
 // --- processes

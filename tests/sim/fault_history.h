@@ -9,7 +9,7 @@
 //   trap        a worker dies, or stops and continues later, or the head dies, between two frames
 //               of one type or just before it gets one: an owner between two receivers, a joiner
 //               at its Hello or Fetch, a source at its State, a member that leaves at its Release,
-//               and others
+//               owner and buddy of a shard between its sum and the new parameters, and others
 //   freeze      a worker or a whole machine stops, and continues after its replacement or before
 //   scale       to any number of devices, or back to the choice of the scheduler
 //   cut         between two workers, or of a machine; in both directions, in one, or repeatedly
@@ -24,7 +24,7 @@
 //   hide        the machine with the newest saved state of a job goes away, and all workers die
 //   disk        of one machine destroyed, with all states that were saved there
 //
-// In two of three histories the machines share no disk.
+// In two of three histories the machines share no disk, and every second job has sharded state.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -15,12 +15,15 @@ using actors::JobView;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Every second job has stages of different types.
+// Every second job has stages of different types, and every second one of each kind sharded state.
 JobSpec some_job(std::uint64_t s, std::uint64_t length = 1) {
-  if (s % 2 == 0) return job_spec(s, 80 * length);
-  const std::string steps = std::to_string(20 * length);
-  return staged_job(
-      s, "cpu-avx2:2@" + steps + ",cpu-avx512:2@" + steps + ",cpu-avx2:1+cpu-avx512:1@" + steps);
+  const std::string n = std::to_string(20 * length);
+  JobSpec spec = job_spec(s, 80 * length);
+  if (s % 2 == 1)
+    spec =
+        staged_job(s, "cpu-avx2:2@" + n + ",cpu-avx512:2@" + n + ",cpu-avx2:1+cpu-avx512:1@" + n);
+  if (s % 4 < 2) spec.shard.state = "on";
+  return spec;
 }
 
 SimWorldOptions two_nodes(std::uint64_t s) {

@@ -88,6 +88,7 @@ Result<AdmittedJob> admit_toy(const std::string& spec_toml, const std::string&) 
   job.config.spec = *std::move(spec);
   job.config.last_version = job.config.spec.steps;
   job.config.bucket_count = kToyBuckets;
+  if (job.config.spec.shard.state == "on") job.config.shards.assign(kToyBuckets, 1);
   job.model_key = "toy";
   return job;
 }

@@ -38,6 +38,9 @@ class Sharded(Ours):
     def __init__(self, programs, job):
         super().__init__(programs, {NODE: MEMBERS}, (NODE,), MEMBERS, job)
 
+    def full(self):
+        return self.recovered(MEMBERS)
+
     def repeated(self, before, first):
         """The steps that this kill has made the job compute again, by its log."""
         all_of_job = compare.lost_steps(self.cluster, self.job())
@@ -50,6 +53,9 @@ class Fsdp2(Torch):
         script = os.path.join(torch_peer.FOLDER, "sharded_member.py")
         super().__init__({NODE: MEMBERS}, (NODE,), [], [python, script, "fsdp2", "--saves"],
                          MEMBERS)
+
+    def full(self):
+        return lambda step: True  # All workers are started again at once.
 
     def repeated(self, before, first):
         """`before`: the newest step before the kill; `first`: the first one after it."""
@@ -67,6 +73,8 @@ def one_kill(contestant, number, draws, deadline_s):
     processes.send(draws.choice(pids), 9)
     first = steps.wait("after the kill", continues, before.time, deadline_s)
     settled = steps.wait_for_more("after the kill", 2, deadline_s)
+    # A worker that replaces the killed one may join later.
+    steps.wait("all workers", contestant.full(), first.time, deadline_s)
     return {"kill": number, "step_s": round(usual, 3),
             "pause_s": round(steps.longest_gap(before.time, settled.time), 3),
             "repeated_steps": contestant.repeated(newest_before(steps, first), first)}

@@ -453,7 +453,12 @@ EngineEvent ToyEngine::load(const LoadShards& effect) {
   }
   require(std::ranges::count(fresh, false) == 0);
   if (!effect.contexts.empty()) loaded.contexts.clear();
-  for (const Bytes& context : effect.contexts) loaded.contexts.push_back(decode(context).at(0));
+  std::vector<std::uint64_t> samples;
+  for (const Bytes& context : effect.contexts) {
+    const std::vector<std::uint64_t> words = decode(context);
+    loaded.contexts.push_back(words.at(0));
+    samples.insert(samples.end(), words.begin() + 1, words.end());
+  }
   loaded.version = effect.version;
   loaded.decisions = effect.decisions;
   require(only(loaded, effect.held) == loaded);
@@ -462,6 +467,8 @@ EngineEvent ToyEngine::load(const LoadShards& effect) {
   ahead_ = false;
   VersionLoaded done{effect.version};
   if (!effect.losses.empty()) done.line = line_of(job_, loaded, effect.losses);
+  // Contexts of a version that no member has committed come with what its step had read.
+  if (on_samples_used && !samples.empty()) on_samples_used(effect.version, samples);
   return done;
 }
 
