@@ -53,12 +53,16 @@ class Torch:
         return self
 
     def __exit__(self, *_):
-        for agent in self._agents.values():  # Each agent is a process group with its workers.
+        # Each agent is a process group, with its workers unless these have sessions of their own.
+        workers = [pid for name in self._agents for pid in self.worker_pids(name)]
+        for agent in self._agents.values():
             try:
                 os.killpg(agent.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
             agent.wait(STOP_S)
+        for pid in workers:
+            processes.send(pid, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _start(self, name):
@@ -105,7 +109,9 @@ class Torch:
 
     def worker_pids(self, name):
         agent = self._agents[name].pid
-        return sorted(pid for pid in processes.all_pids() if processes.parent_of(pid) == agent)
+        # Newer versions of torchrun have other children, too.
+        return sorted(pid for pid in processes.all_pids() if processes.parent_of(pid) == agent
+                      and self._command[1] in processes.words_of(pid))
 
     def kill_worker(self, name):
         victim = self.worker_pids(name)[-1]
