@@ -50,6 +50,14 @@ class GpuCheckTest(unittest.TestCase):
         self.assertLess(ends[1], 11)
         self.assertGreater(ends[0], 99)
 
+    def test_parts_of_a_quick_run_share_the_time_of_all(self):
+        report = gpu_check.Report(None, time.monotonic() + 1000, quick=True)
+        ends = []
+        with redirect_stdout(io.StringIO()), unittest.mock.patch.dict(
+                gpu_check.PARTS, {"tried": (lambda bench: iter(ends.append(bench.end) or ["done"]), 10)}):
+            report.run(types.SimpleNamespace(), "tried")
+        self.assertGreater(ends[0], time.monotonic() + 900)
+
     def test_a_part_that_fails_is_told_from_one_that_was_cut(self):
         def rows(last):
             yield "first"
