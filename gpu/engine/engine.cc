@@ -13,6 +13,7 @@
 #include "gpu/graph/blocks.h"
 #include "gpu/graph/executor.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/leaving.h"
 #include "gpu/graph/memory_plan.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/precision.h"
@@ -101,8 +102,19 @@ MemoryUse array_bytes(const ParamTable& table) {
           .context = table.stat_floats() * kFloatBytes};
 }
 
+std::vector<Bucket> buckets_of(const ParamTable& table, const EngineOptions& options) {
+  return cut_buckets(table, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes));
+}
+
 // Programs share the arena, and each has constants of its own.
-void add_program(MemoryUse& use, const Graph& graph, const MemoryPlan& plan) {
+void add_program(MemoryUse& use, const Program& program, const MemoryPlan& plan,
+                 const EngineOptions& options) {
+  const Graph& graph = program.graph;
+  if (options.device == DeviceKind::kCpu)
+    use.gradient_leaving =
+        std::max(use.gradient_leaving,
+                 kFloatBytes * leaving_floats(program, plan, buckets_of(graph.table, options),
+                                              kLeavingBytes / kFloatBytes));
   for (const Constant& c : graph.constants)
     use.constants += static_cast<std::int64_t>(c.words.size()) * kFloatBytes;
   use.arena = std::max(use.arena, plan.arena_floats * kFloatBytes);
@@ -163,7 +175,7 @@ Result<MemoryUse> Engine::planned_memory(const JobSpec& spec, Graph model,
     for (const Program& program : parts.programs) {
       const MemoryPlan plan =
           plan_memory(program, on_cpu ? GradientsInForward::kYes : GradientsInForward::kNo);
-      add_program(use, program.graph, plan);
+      add_program(use, program, plan, options);
       use.workspace =
           std::max(use.workspace,
                    kFloatBytes * max_workspace(program, kernel_table(options.cpu_class), threads));
@@ -181,7 +193,7 @@ Engine::Engine(const JobSpec& spec, const EngineOptions& options, const ParamTab
       options_(options),
       kernels_(kernel_table(options.cpu_class)),
       table_(table),
-      buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
+      buckets_(buckets_of(table_, options)),
       held_(buckets_.size(), true),
       held_ranges_(ranges_of(buckets_, held_)),
       next_(buckets_.size(), false),
@@ -256,7 +268,7 @@ std::span<const float> Engine::gradient(ParamId param) const {
 MemoryUse Engine::memory_use() const {
   MemoryUse use = array_bytes(table_);
   for (std::size_t program = 0; program < runner_->programs(); ++program)
-    add_program(use, runner_->graph(program), runner_->plan(program));
+    add_program(use, runner_->program(program), runner_->plan(program), options_);
   for (const FloatRange& range : held_ranges_)
     use.moments += range.floats() * kFloatBytes * static_cast<std::int64_t>(moment_count());
   use.workspace = runner_->workspace_floats() * kFloatBytes;

@@ -99,6 +99,9 @@ struct MemoryUse {
   std::int64_t arena_live_peak = 0;  // largest number of live bytes: the lower bound of `arena`
   std::int64_t workspace = 0;        // kernel scratch, shared by all operators
   std::int64_t gradient_slot = 0;
+  // CPU only: the most of a slot that has memory at one time, if its buckets leave early
+  // (gpu/graph/leaving.h).
+  std::int64_t gradient_leaving = 0;
   std::int64_t device_gradients = 0;  // GPU only: slots in device memory at present
   // GPU only: pinned host memory for slots without room on the device
   std::int64_t spilled_gradients = 0;

@@ -23,13 +23,6 @@ bool live_together(const LiveBlock& a, const LiveBlock& b) {
   return in_step || in_evaluation;
 }
 
-// Bytes and bf16 numbers occupy whole floats, because the arena is counted in floats.
-std::int64_t tensor_floats(const Tensor& t) {
-  const std::int64_t count = t.shape.count();
-  if (t.bf16) return (count + 1) / 2;
-  return t.type == ElementType::kU8 ? (count + 3) / 4 : count;
-}
-
 // Groups tensors that share one block of memory (a disjoint-set forest). A block is identified by
 // one of its tensors, the root. Views are merged first: whether an operator may work in place
 // depends on the last reader of the whole block, and a view of its input may be read later.
@@ -403,6 +396,12 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks,
   }
   best.resize(blocks.size());
   return best;
+}
+
+std::int64_t tensor_floats(const Tensor& tensor) {
+  const std::int64_t count = tensor.shape.count();
+  if (tensor.bf16) return (count + 1) / 2;
+  return tensor.type == ElementType::kU8 ? (count + 3) / 4 : count;
 }
 
 std::int64_t live_peak(std::span<const LiveBlock> blocks) {

@@ -31,6 +31,10 @@ struct PlacedBlock {
 std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks,
                                        std::span<const PlacedBlock> placed = {});
 
+// Returns the floats of memory that a tensor needs: bytes and bf16 numbers occupy whole floats,
+// because memory is counted in floats.
+std::int64_t tensor_floats(const Tensor& tensor);
+
 // Returns the largest number of floats (each block rounded up to 16) that are live at one operator
 // of a local step or of an evaluation.
 std::int64_t live_peak(std::span<const LiveBlock> blocks);

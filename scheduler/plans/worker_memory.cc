@@ -25,12 +25,31 @@ std::string mebibytes(std::uint64_t bytes) {
   return text;
 }
 
-// A part of the moments of a job, of which two workers have each.
-std::uint64_t moments_of(const WorkerMemory& job, std::uint64_t moments, std::uint32_t workers) {
-  return job.divided && workers > 2 ? 2 * moments / workers : moments;
+// Of something that is divided in such a job two workers have each part.
+std::uint64_t divided(std::uint64_t bytes, std::uint32_t workers) {
+  return workers > 2 ? 2 * bytes / workers : bytes;
+}
+
+// The gradients of the ESTs of a worker on a CPU.
+std::uint64_t own_gradients(const WorkerMemory& job, const DeviceType& type,
+                            std::uint32_t workers) {
+  if (gradients_leave(job, type, workers)) return job.on_cpu.gradient_leaving;
+  const std::uint32_t ests = (job.max_p + workers - 1) / workers;
+  return job.on_cpu.gradient *
+         std::min(static_cast<std::uint32_t>(std::bit_width(ests)), job.most_gradients);
+}
+
+// A worker alone adds in the memory of its gradients. Of others each has the sums of its buckets.
+std::uint64_t sums(const WorkerMemory& job, std::uint32_t workers) {
+  if (workers == 1) return 0;
+  return job.divided ? divided(job.on_cpu.gradient, workers) : job.on_cpu.gradient / workers;
 }
 
 }  // namespace
+
+bool gradients_leave(const WorkerMemory& job, const DeviceType& type, std::uint32_t workers) {
+  return job.divided && workers > 1 && workers >= job.max_p && !is_gpu(type);
+}
 
 MemoryRoom needed_bytes(const WorkerMemory& job, const DeviceType& type, std::uint32_t workers) {
   ES_CHECK(workers >= 1);
@@ -40,14 +59,10 @@ MemoryRoom needed_bytes(const WorkerMemory& job, const DeviceType& type, std::ui
     return {.all = job.on_gpu.always + (elsewhere ? 0 : job.on_gpu.moments) + job.on_gpu.gradient,
             .unshared = 0};
   }
-  const std::uint32_t ests = (job.max_p + workers - 1) / workers;
-  const std::uint64_t gradients =
-      job.on_cpu.gradient *
-      std::min(static_cast<std::uint32_t>(std::bit_width(ests)), job.most_gradients);
-  // A worker alone adds in the same memory. Of others each has the sums of its buckets.
-  const std::uint64_t sums = workers == 1 ? 0 : job.on_cpu.gradient / workers;
-  const std::uint64_t own = job.on_cpu.always + moments_of(job, job.on_cpu.moments, workers);
-  return {.all = own + gradients + sums, .unshared = own};
+  const std::uint64_t moments =
+      job.divided ? divided(job.on_cpu.moments, workers) : job.on_cpu.moments;
+  const std::uint64_t own = job.on_cpu.always + moments;
+  return {.all = own + own_gradients(job, type, workers) + sums(job, workers), .unshared = own};
 }
 
 std::uint64_t missing_bytes(const WorkerMemory& job, const DeviceType& type, const MemoryRoom& room,

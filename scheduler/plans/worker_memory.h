@@ -4,7 +4,8 @@
 //
 // What a worker needs depends on the number n of workers: a worker with fewer ESTs has fewer sums
 // of gradients that wait, and a job may divide the moments of its optimizer, so that a worker has
-// 2/n of them (docs/PROTOCOL.md). Both only become less with more workers.
+// 2/n of them, and of the sums (docs/PROTOCOL.md). Then gradients of a worker with one EST leave
+// early. All of this only becomes less with more workers.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -20,6 +21,8 @@ struct WorkerArrays {
   std::uint64_t always = 0;
   std::uint64_t moments = 0;   // of all parameters
   std::uint64_t gradient = 0;  // of all parameters
+  // What a CPU has of it at one time, if its buckets leave as soon as others have read them.
+  std::uint64_t gradient_leaving = 0;
 };
 
 struct WorkerMemory {
@@ -40,6 +43,9 @@ struct MemoryRoom {
 // The bytes that a worker among `workers` lacks on such a device; 0: it fits.
 std::uint64_t missing_bytes(const WorkerMemory& job, const DeviceType& type, const MemoryRoom& room,
                             std::uint32_t workers);
+
+// Whether the gradients of a worker among `workers` leave early on a device of this type.
+bool gradients_leave(const WorkerMemory& job, const DeviceType& type, std::uint32_t workers);
 
 // The bytes that a worker among `workers` needs on a device of this type.
 MemoryRoom needed_bytes(const WorkerMemory& job, const DeviceType& type, std::uint32_t workers);

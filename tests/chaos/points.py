@@ -106,7 +106,8 @@ POINTS = {
 # from device to device and are summed there (tests/e2e/channel_test.py), the step of a job with
 # sharded state (tests/e2e/shard_test.py), and the recovery of a damaged state directory
 # (tests/store/recovery/damage_test.cc).
-SHARDS = {"shards.held", "shards.before", "shards.after", "shards.commit"}
+SHARDS = {"shards.held", "shards.before", "shards.after", "shards.commit", "slice.held_up",
+          "gradient.left"}
 ELSEWHERE = SHARDS | {"evaluation.before", "evaluation.after", "rewind.before", "rewind.after",
                       "channel.piece", "channel.direct", "reduce.on_device", "recover.move"}
 

@@ -11,8 +11,9 @@ from harness import EXIT_USAGE, digests
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
-# Three buckets, of which one is larger than the other two together.
-MODEL = {"model.name": "mlp", "model.width": 1400, "max_p": 5, "batch_size": 2}
+# Three buckets, of which one is larger than the other two together, and so large that a worker with
+# one EST waits until others have read it.
+MODEL = {"model.name": "mlp", "model.width": 2100, "max_p": 5, "batch_size": 2}
 ADAMW = {"optimizer.kind": "adamw", "optimizer.momentum": None, "optimizer.learning_rate": 0.001,
          "optimizer.clip_norm": 0.5}
 
@@ -91,7 +92,7 @@ class Shards(harness.EndToEndTest):
         file = self.job("on", steps=30, **{"checkpoint.every_steps": 4,
                                            "checkpoint.directory": str(self.directory / "series")})
         whole = self.run_job(self.job("off", "whole.toml", steps=30), "--devices", f"{fast}:1")
-        for point in ("shards.held", "sent.Complete", "shards.before", "shards.after",
+        for point in ("slice.held_up", "gradient.left", "shards.held", "sent.Complete", "shards.before", "shards.after",
                       "sent.Updated", "shards.commit", "send.FetchShards", "sent.Shards"):
             with self.subTest(point):
                 token = self.directory / "token"
@@ -144,6 +145,44 @@ class Shards(harness.EndToEndTest):
         # Two copies in place of four. What the allocators of the processes keep differs a little.
         self.assertGreater(saved, 0.9 * 2 * moments)
         self.assertLess(saved, 1.1 * 2 * moments)
+
+    def gradient_memory(self, name, job, steps):
+        """The most bytes of gradients that each worker of a job with one EST on each device has at one
+        time, as often as they can be read during this number of steps."""
+        daemon = self.start_daemon(name, devices=f"{self.fast_class()}:{MODEL['max_p']}")
+        job = daemon.submit(job)
+        daemon.wait_for_step(job, 3)
+        details = daemon.describe(job)
+        self.assertEqual(len(details["workers"]), MODEL["max_p"])
+        most = {}
+        for worker in details["workers"]:
+            opened = Path(f"/proc/{worker['pid']}/fd")
+            most.update((fd, 0) for fd in opened.iterdir() if ".grad." in os.readlink(fd))
+        self.assertEqual(len(most), MODEL["max_p"])
+        while daemon.describe(job)["steps"] < details["steps"] + steps:
+            for _ in range(300):
+                for fd in most:
+                    most[fd] = max(most[fd], fd.stat().st_blocks * 512)
+        daemon.esctl("cancel", job)
+        daemon.stop()
+        return list(most.values())
+
+    def test_with_one_est_a_worker_never_has_a_whole_gradient(self):
+        size = {"model.width": 64, "data.height": 32, "data.width": 32, "max_p": MODEL["max_p"],
+                "resources.min_devices": MODEL["max_p"], "steps": ENDLESS, **ANY_LENGTH, **ADAMW}
+        jobs = {state: self.write_job(job_text(self.word, "resnet18", changes={
+            **size, "shard.state": state}), f"{state}.toml") for state in ("off", "on")}
+        inspected = self.esctl("inspect", jobs["on"], "--no-d2", "--json").json["classes"][-1]["memory"]
+        whole, leaving = inspected["gradient_slot_bytes"], inspected["gradient_leaving_bytes"]
+        print(f"a gradient {whole}, leaving {leaving} bytes", flush=True)
+        self.assertLess(1.2 * leaving, whole)
+        for measured in self.gradient_memory("whole", jobs["off"], 3):
+            self.assertAlmostEqual(measured, whole, delta=0.01 * whole)
+        for measured in self.gradient_memory("leaving", jobs["on"], 5):
+            print(f"measured {measured} bytes", flush=True)
+            self.assertLess(measured, 1.1 * leaving)
+            # A worker for which the others wait has no buckets that wait for them.
+            self.assertGreater(measured, leaving - (16 << 20))
 
     def test_what_needs_whole_state_is_refused(self):
         ended = self.esctl("run", self.job("on", steps=2, **{"optimizer.ema": 0.9}), code=EXIT_USAGE)

@@ -33,6 +33,10 @@ std::uint64_t physical_memory() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+std::string cannot_take(std::uint64_t bytes) {
+  return "cannot take " + std::to_string(bytes >> 20) + " MiB";
+}
+
 struct Address {
   std::string path;  // of the owner's file descriptor, under /proc
   std::string label;
@@ -70,18 +74,50 @@ std::string segment_label(const JobId& job, Incarnation incarnation, Generation 
 }
 
 Result<std::unique_ptr<Segment>> Segment::create(const std::string& label, std::uint64_t bytes) {
+  auto segment = reserve(label, bytes);
+  if (!segment) return segment.error();
+  ES_RETURN_IF_ERROR((*segment)->allocate());
+  return segment;
+}
+
+Result<std::unique_ptr<Segment>> Segment::reserve(const std::string& label, std::uint64_t bytes) {
   FileDescriptor fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
   if (fd.get() < 0) return failure(error_text(label, "cannot be created"));
-  // posix_fallocate instead of ftruncate: if memory is missing, this call fails now, whereas a
-  // later write would end the process with SIGBUS.
-  errno = bytes <= physical_memory() ? ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes))
-                                     : ENOMEM;
-  std::byte* data = errno == 0 ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;
-  if (data == nullptr)
-    return failure(
-        error_text(label, ("cannot take " + std::to_string(bytes >> 20) + " MiB").c_str()));
+  const bool sized = ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0;
+  std::byte* data = sized ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;
+  if (data == nullptr) return failure(error_text(label, cannot_take(bytes).c_str()));
   std::string address = std::to_string(::getpid()) + ":" + std::to_string(fd.get()) + ":" + label;
   return std::unique_ptr<Segment>(new Segment(std::move(address), data, bytes, fd.release()));
+}
+
+// If memory is missing, this call fails now, whereas a later write would end the process with
+// SIGBUS.
+Status Segment::allocate() {
+  ES_CHECK(owner_fd_ >= 0);
+  if (allocated_) return {};
+  errno = bytes_ <= physical_memory() ? ::posix_fallocate(owner_fd_, 0, static_cast<off_t>(bytes_))
+                                      : ENOMEM;
+  allocated_ = errno == 0;
+  return allocated_ ? Status() : failure(error_text(address_, cannot_take(bytes_).c_str()));
+}
+
+void Segment::release(std::uint64_t offset, std::uint64_t bytes) {
+  ES_CHECK(owner_fd_ >= 0 && offset <= bytes_ && bytes <= bytes_ - offset);
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = (offset + page - 1) / page * page;
+  // Behind the end of the segment there is nothing that could be needed.
+  const std::uint64_t rounding = offset + bytes == bytes_ ? page - 1 : 0;
+  const std::uint64_t end = (offset + bytes + rounding) / page * page;
+  if (begin >= end) return;
+  allocated_ = false;
+  ES_CHECK(::fallocate(owner_fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                       static_cast<off_t>(begin), static_cast<off_t>(end - begin)) == 0);
+}
+
+std::uint64_t Segment::resident_bytes() const {
+  struct stat info {};
+  ES_CHECK(owner_fd_ >= 0 && ::fstat(owner_fd_, &info) == 0);
+  return static_cast<std::uint64_t>(info.st_blocks) * 512;
 }
 
 Result<std::unique_ptr<Segment>> Segment::open(const std::string& address) {

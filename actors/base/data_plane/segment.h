@@ -35,6 +35,9 @@ class Segment {
   // Creates a new segment that is zeroed and writable. All of its memory is allocated at once, so a
   // later write cannot fail. Error (failure): there is not enough memory.
   static Result<std::unique_ptr<Segment>> create(const std::string& label, std::uint64_t bytes);
+  // The same without memory. A page takes memory when it is first written, and if there is none
+  // then, the system ends the process.
+  static Result<std::unique_ptr<Segment>> reserve(const std::string& label, std::uint64_t bytes);
   // Maps the segment of another process for reading. Errors: usage (the text is not an address),
   // not found (the owner has dropped the segment or has ended), failure.
   static Result<std::unique_ptr<Segment>> open(const std::string& address);
@@ -44,8 +47,17 @@ class Segment {
 
   const std::string& address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
-  // REQUIRES: this object was made by create().
+  // --- Of the owner. REQUIRES: this object was made by create() or reserve().
   std::byte* data();
+  // Takes memory for all bytes, as create() does. What is written already stays. Error (failure):
+  // there is not enough memory.
+  Status allocate();
+  // Gives the memory of all pages that lie within [offset, offset + bytes) back to the system. They
+  // are zero for all processes then. REQUIRES: the range lies within the segment.
+  void release(std::uint64_t offset, std::uint64_t bytes);
+  // The bytes that have memory at present.
+  std::uint64_t resident_bytes() const;
+
   const std::byte* data() const { return data_; }
 
  private:
@@ -55,7 +67,8 @@ class Segment {
   std::string address_;
   std::byte* data_;
   std::uint64_t bytes_;
-  int owner_fd_;  // the descriptor through which peers open the memory; -1 in a peer
+  int owner_fd_;            // the descriptor through which peers open the memory; -1 in a peer
+  bool allocated_ = false;  // all bytes have memory
 };
 
 // The segments of other workers that this worker reads. Each is mapped on first use. Not

@@ -61,29 +61,32 @@ std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
 struct NeededMemory {
   std::uint32_t workers = 1;
   std::uint64_t whole = 0, divided = 0;  // bytes, by shard.state
+  bool leave = false;                    // gradients leave early, if the state is divided
 };
 
 std::vector<NeededMemory> needed_memory(const Inspection& inspection) {
   const gpu::EngineDescription* engine = &inspection.engines.front();
   for (const gpu::EngineDescription& other : inspection.engines)
     if (other.kernel_class.starts_with("cpu-")) engine = &other;
-  scheduler::WorkerMemory memory = worker_memory(inspection.spec, engine->memory, {});
-  const auto all = [&](bool divided, std::uint32_t workers) {
-    memory.divided = divided;
-    return needed_bytes(memory, {"cpu"}, workers).all;
-  };
+  const scheduler::WorkerMemory whole = worker_memory(inspection.spec, engine->memory, {});
+  scheduler::WorkerMemory divided = whole;
+  divided.divided = true;
+  const DeviceType cpu{"cpu"};
   std::vector<NeededMemory> needed;
-  for (std::uint32_t workers = 1; workers <= std::min(memory.max_p, 8U); ++workers)
-    needed.push_back({workers, all(false, workers), all(true, workers)});
+  for (std::uint32_t workers = 1; workers <= std::min(whole.max_p, 8U); ++workers)
+    needed.push_back({workers, needed_bytes(whole, cpu, workers).all,
+                      needed_bytes(divided, cpu, workers).all,
+                      gradients_leave(divided, cpu, workers)});
   return needed;
 }
 
 std::string needed_text(const Inspection& inspection) {
-  std::vector<Row> rows{{"MIB OF A CPU WORKER", "STATE WHOLE", "STATE DIVIDED"}};
+  std::vector<Row> rows{{"MIB OF A CPU WORKER", "STATE WHOLE", "STATE DIVIDED", "GRADIENTS THEN"}};
   for (const NeededMemory& needed : needed_memory(inspection))
     rows.push_back({"of " + counted(needed.workers, "worker"),
                     size_text(static_cast<std::int64_t>(needed.whole)),
-                    size_text(static_cast<std::int64_t>(needed.divided))});
+                    size_text(static_cast<std::int64_t>(needed.divided)),
+                    needed.leave ? "leave early" : "whole"});
   return table(rows);
 }
 
@@ -92,7 +95,8 @@ Json needed_json(const Inspection& inspection) {
   for (const NeededMemory& needed : needed_memory(inspection))
     list.push_back({{"workers", needed.workers},
                     {"whole_bytes", needed.whole},
-                    {"divided_bytes", needed.divided}});
+                    {"divided_bytes", needed.divided},
+                    {"gradients_leave", needed.leave}});
   return list;
 }
 
@@ -104,6 +108,7 @@ Json memory_json(const gpu::MemoryUse& m) {
           {"arena_live_peak_bytes", m.arena_live_peak},
           {"workspace_bytes", m.workspace},
           {"gradient_slot_bytes", m.gradient_slot},
+          {"gradient_leaving_bytes", m.gradient_leaving},
           {"device_gradients_bytes", m.device_gradients},
           {"spilled_gradients_bytes", m.spilled_gradients},
           {"context_bytes", m.context}};

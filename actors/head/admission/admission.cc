@@ -370,7 +370,8 @@ scheduler::WorkerMemory worker_memory(const JobSpec& spec, const gpu::MemoryUse&
         .always = bytes(use.params + use.constants + use.arena + use.workspace) +
                   bytes(use.context) * ests,
         .moments = bytes(use.moments),
-        .gradient = bytes(use.gradient_slot)};
+        .gradient = bytes(use.gradient_slot),
+        .gradient_leaving = bytes(use.gradient_leaving)};
   };
   scheduler::WorkerMemory memory;
   memory.on_cpu = arrays(on_cpu, spec.max_p);

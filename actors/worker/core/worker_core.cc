@@ -59,6 +59,7 @@ Effects WorkerCore::on(const EngineEvent& event, Instant now) {
   if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
     std::visit(Overloaded{[&](const VersionLoaded& e) { on_version_loaded(e); },
                           [&](const PartSummed& e) { on_part_summed(e); },
+                          [&](const StepsHeldUp& e) { on_steps_held_up(e); },
                           [&](const PartialSumMade& e) { on_partial_sum_made(e); },
                           [&](const BucketReduced& e) { on_bucket_reduced(e); },
                           [&](const AuditDone& e) { on_audit_done(e); },

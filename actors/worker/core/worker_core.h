@@ -199,6 +199,7 @@ class WorkerCore {
   void on_version_loaded(const VersionLoaded& event);  // holds the target: ready
   bool is_of_this_step(const auto& result) const;
   void on_part_summed(const PartSummed& event);            // its own part goes to where it is added
+  void on_steps_held_up(const StepsHeldUp& event);         // waits for others in its own part
   void on_partial_sum_made(const PartialSumMade& event);   // the same for a sum of several parts
   void on_bucket_reduced(const BucketReduced& event);      // its own bucket is summed: tells all
   void on_update_applied(const UpdateApplied& event);      // the commit
@@ -239,6 +240,7 @@ class WorkerCore {
   bool pause_is_due() const;
   bool evaluation_is_due() const;
   bool own_part_is_done() const;
+  bool own_part_is_done(std::uint32_t bucket) const;
   std::set<Incarnation> awaited() const;
   void reset_step();
 
@@ -340,7 +342,9 @@ class WorkerCore {
   // State of the step `version_`; a commit resets it.
   bool steps_started_ = false;
   Instant step_begin_{};
-  Instant own_part_{};  // duration of the own local steps; 0 until they are done
+  // Duration of the own local steps; until now, if they are held up; 0 until one of both is true.
+  Instant own_part_{};
+  bool held_up_ = false;  // the own local steps wait until others have read parts
   // What is added here, by bucket and ranks.
   std::map<std::pair<std::uint32_t, RankRange>, BucketSum> sums_;
   std::map<std::uint32_t, std::uint32_t> own_ranks_summed_;  // by bucket

@@ -89,6 +89,14 @@ struct ReduceBucket {
   std::vector<protocol::Contrib> parts;  // by ranks, ascending, covering `ranks` exactly
 };
 
+// In a job with sharded state: no worker reads the parts of this bucket any more, because the sum
+// of the bucket exists twice. So their memory may be used for something else. No answer.
+struct PartsRead {
+  Generation generation;
+  Version step = 0;
+  std::uint32_t bucket = 0;
+};
+
 // All buckets are staged: makes version step + 1. Answer: UpdateApplied, or DataUnreadable with
 // nothing changed. Every bucket is therefore mapped before the first one is applied.
 struct ApplyUpdate {
@@ -230,11 +238,11 @@ struct ReportAnomaly {
   std::string text;
 };
 
-using Effect =
-    std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit, ReduceBucket,
-                 ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion, PullState, HoldSum,
-                 UpdateShards, CommitShards, LoadShards, KeepShards, ExportShards, DigestState,
-                 SupplyShards, DropShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
+using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
+                            ReduceBucket, PartsRead, ApplyUpdate, ExportVersion, RunEvaluation,
+                            WriteVersion, PullState, HoldSum, UpdateShards, CommitShards,
+                            LoadShards, KeepShards, ExportShards, DigestState, SupplyShards,
+                            DropShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
 // --- events: results of the engine -------------------------------------------------------------
@@ -249,6 +257,13 @@ struct VersionLoaded {
 // adds the sender and the drain flag, which the engine does not know.
 struct PartSummed {
   protocol::Contrib part;
+};
+
+// The local steps cannot go on before others have read parts that this worker has reported: there
+// is no room for more gradients (PartsRead).
+struct StepsHeldUp {
+  Generation generation;
+  Version step = 0;
 };
 
 // A sum on the way to the owner of the bucket. The core adds the sender, the results and the drain
@@ -351,9 +366,9 @@ struct EngineFailed {
 };
 
 using EngineEvent =
-    std::variant<VersionLoaded, PartSummed, PartialSumMade, BucketReduced, AuditDone, UpdateApplied,
-                 VersionExported, SumHeld, ShardsUpdated, ShardsExported, ShardsTaken,
-                 StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
+    std::variant<VersionLoaded, PartSummed, StepsHeldUp, PartialSumMade, BucketReduced, AuditDone,
+                 UpdateApplied, VersionExported, SumHeld, ShardsUpdated, ShardsExported,
+                 ShardsTaken, StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
                  CheckpointDamaged, EngineFailed>;
 
 // --- events: links to other workers -------------------------------------------------------------

@@ -80,8 +80,12 @@ void WorkerCore::on_complete(const Complete& message) {
   advance();
 }
 
+// Every part of the sum was read.
 void WorkerCore::stage(const Complete& complete) {
-  if (complete_.emplace(complete.bucket, complete).second) last_progress_ = now_;
+  if (!complete_.emplace(complete.bucket, complete).second) return;
+  last_progress_ = now_;
+  held_up_ = false;  // if there is no room yet, the engine says so again
+  effects_.push_back(PartsRead{generation_, complete.step, complete.bucket});
 }
 
 // From here on the step is decided: every sum exists twice.

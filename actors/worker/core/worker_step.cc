@@ -248,7 +248,7 @@ void WorkerCore::on_update_applied(const UpdateApplied& event) {
 }
 
 void WorkerCore::reset_step() {
-  steps_started_ = suspected_ = false;
+  steps_started_ = suspected_ = held_up_ = false;
   own_part_ = {};
   sums_.clear();
   own_ranks_summed_.clear();
@@ -277,11 +277,14 @@ void WorkerCore::on_data_unreadable(const DataUnreadable& event) {
 }
 
 bool WorkerCore::own_part_is_done() const {
-  for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
-    const auto summed = own_ranks_summed_.find(bucket);
-    if (summed == own_ranks_summed_.end() || summed->second != ranks_.size()) return false;
-  }
+  for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket)
+    if (!own_part_is_done(bucket)) return false;
   return true;
+}
+
+bool WorkerCore::own_part_is_done(std::uint32_t bucket) const {
+  const auto summed = own_ranks_summed_.find(bucket);
+  return summed != own_ranks_summed_.end() && summed->second == ranks_.size();
 }
 
 // The peers that this worker waits for after it has done all that it can do.
@@ -295,7 +298,7 @@ std::set<Incarnation> WorkerCore::awaited() const {
   if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last()))
     for (const auto& [version, gathering] : gathering_) peers.merge(gathering.awaited());
   // While its own part runs, this worker itself may be the slow one, so it suspects no other.
-  if (phase_ != Phase::kActive || at_last() || !own_part_is_done()) return peers;
+  if (phase_ != Phase::kActive || at_last() || !(own_part_is_done() || held_up_)) return peers;
   if (ahead_) {
     for (const std::uint32_t bucket : buckets_besides(held_))
       if (!updated_.contains(bucket)) peers.insert(owner_of(bucket).incarnation);
@@ -304,6 +307,8 @@ std::set<Incarnation> WorkerCore::awaited() const {
   if (all_staged()) return awaited_for_audit();
   for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
     if (divided() ? complete_.contains(bucket) : staged_.contains(bucket)) continue;
+    // A worker that is held up waits for the sums of its finished buckets.
+    if (!own_part_is_done(bucket)) continue;
     // Others wait for this worker, as long as it misses parts.
     std::set<Incarnation> senders = missing_senders(bucket);
     if (!senders.empty()) {

@@ -98,6 +98,7 @@ void WorkerCore::count(const Contrib& contrib) {
 void WorkerCore::on_part_summed(const PartSummed& event) {
   if (!is_of_this_step(event.part)) return;
   last_progress_ = now_;
+  held_up_ = false;
   own_ranks_summed_[event.part.bucket] += event.part.ranks.size();
   if (own_part_is_done()) own_part_ = now_ - step_begin_;
   Contrib contrib = event.part;
@@ -106,6 +107,15 @@ void WorkerCore::on_part_summed(const PartSummed& event) {
   // members.
   contrib.drain = contrib.bucket == 0 && drain_wanted_;
   pass_on(std::move(contrib));
+}
+
+// A worker that waits for others can be told by a time limit that one of them does not come.
+void WorkerCore::on_steps_held_up(const StepsHeldUp& event) {
+  const bool is_now = event.generation == generation_ && phase_ == Phase::kActive &&
+                      event.step == version_ && !own_part_is_done();
+  if (!is_now) return;
+  held_up_ = true;
+  own_part_ = now_ - step_begin_;
 }
 
 void WorkerCore::on_partial_sum_made(const PartialSumMade& event) {

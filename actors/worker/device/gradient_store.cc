@@ -9,24 +9,47 @@ std::uint64_t bytes_of(std::int64_t floats) {
   return static_cast<std::uint64_t>(floats) * sizeof(float);
 }
 
+Result<float*> allocated(const Result<Segment*>& segment) {
+  if (!segment) return segment.error();
+  ES_RETURN_IF_ERROR((*segment)->allocate());
+  return reinterpret_cast<float*>((*segment)->data());
+}
+
 }  // namespace
 
-Result<float*> GradientStore::create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
-                                     std::uint32_t index, const char* part, std::int64_t floats) {
+// A segment is made once for each generation and used again in every step.
+Result<Segment*> GradientStore::reserve(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
+                                        std::uint32_t index, const char* part,
+                                        std::int64_t floats) {
   auto at = segments.find(index);
-  // A segment is created once for each generation and used again in every step.
   if (at == segments.end()) {
-    auto created = Segment::create(
+    auto made = Segment::reserve(
         segment_label(job_, incarnation_, generation_, part + std::to_string(index)),
         bytes_of(floats));
-    if (!created) return created.error();
-    at = segments.emplace(index, *std::move(created)).first;
+    if (!made) return made.error();
+    at = segments.emplace(index, *std::move(made)).first;
   }
-  return reinterpret_cast<float*>(at->second->data());
+  return at->second.get();
 }
 
 Result<float*> GradientStore::slot(std::uint32_t slot) {
-  return create(slots_, slot, "grad.", trained_floats_);
+  return allocated(reserve(slots_, slot, "grad.", trained_floats_));
+}
+
+Result<float*> GradientStore::reserved_slot(std::uint32_t slot) {
+  const Result<Segment*> segment = reserve(slots_, slot, "grad.", trained_floats_);
+  if (!segment) return segment.error();
+  return reinterpret_cast<float*>((*segment)->data());
+}
+
+void GradientStore::release(std::uint32_t slot, std::int64_t begin, std::int64_t floats) {
+  slots_.at(slot)->release(bytes_of(begin), bytes_of(floats));
+}
+
+std::uint64_t GradientStore::slot_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [slot, segment] : slots_) bytes += segment->resident_bytes();
+  return bytes;
 }
 
 Status GradientStore::take_slots(std::span<const std::uint32_t> slots) {
@@ -60,7 +83,7 @@ bool GradientStore::in_host(std::uint32_t slot) const {
 }
 
 Result<float*> GradientStore::sum(std::uint32_t bucket, std::int64_t floats) {
-  return create(sums_, bucket, "sum.", floats);
+  return allocated(reserve(sums_, bucket, "sum.", floats));
 }
 
 protocol::Bulk GradientStore::slot_bulk(std::uint32_t slot, std::int64_t begin,

@@ -8,7 +8,8 @@
 //   a GPU they hold the parts that leave the GPU (gpu/est/gradient_target.h), and these parts are
 //   in device memory too, if there is room. Other GPUs get them from there, and they are copied to
 //   host memory only if some member needs them there. Owners of buckets read contributions from the
-//   slots until the step is committed.
+//   slots until the step is committed, or until the sum of the bucket is made, if the memory of a
+//   bucket is given back then (release()).
 // * Sums are the reduced buckets, one for each bucket that this worker owns. Members read them for
 //   their update. A sum is overwritten only when all ranks have contributed to the next step, which
 //   proves that all members have committed this one.
@@ -39,6 +40,13 @@ class GradientStore {
   // Returns a whole flat gradient, aligned to 64 bytes. Its address does not change. Error
   // (failure): shared memory is full.
   Result<float*> slot(std::uint32_t slot);
+  // The same without memory until it is written (Segment::reserve).
+  Result<float*> reserved_slot(std::uint32_t slot);
+  // The memory of these floats of a slot returns to the system. Their values are lost. REQUIRES:
+  // the slot exists.
+  void release(std::uint32_t slot, std::int64_t begin, std::int64_t floats);
+  // The bytes of all slots that have memory at present.
+  std::uint64_t slot_bytes() const;
   // Creates all of these slots. Error: as for slot().
   Status take_slots(std::span<const std::uint32_t> slots);
   // Takes blocks of device memory for these slots, at most half of the pool's capacity; the other
@@ -64,8 +72,8 @@ class GradientStore {
   float* own_on_device(const protocol::Bulk& bulk) const;
 
  private:
-  Result<float*> create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
-                        std::uint32_t index, const char* part, std::int64_t floats);
+  Result<Segment*> reserve(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
+                           std::uint32_t index, const char* part, std::int64_t floats);
 
   JobId job_;
   Incarnation incarnation_;

@@ -39,6 +39,10 @@ void DeviceState::perform(const DeviceCommand& command) {
   }
 }
 
+void DeviceState::do_step_work() {
+  for (const DeviceCommand& command : parts_->step_work->take()) perform(command);
+}
+
 template <class Other>
 void DeviceState::perform_effect(const Other&) {
   ES_CHECK_MSG(false, "an effect of the control half reached the device");
@@ -92,6 +96,7 @@ caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
   self->state.init(self, std::move(parts), std::move(control), std::move(data_workers));
   return {
       [=](const DeviceCommand& command) { self->state.perform(command); },
+      [=](const DoStepWork&) { self->state.do_step_work(); },
       [=](const CopyOut& wanted) { self->state.copy_out(wanted); },
       [=](const ResumeSlices&) { self->state.resume_slices(); },
       [=](const TraceDevice& trace) { self->state.on_trace(trace); },

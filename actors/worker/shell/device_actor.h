@@ -5,6 +5,8 @@
 // that needs no actor.
 //
 // Accepts   DeviceCommand from the control half: one effect of the worker core.
+//           DoStepWork from the control half: commands in StepWork have to be performed. A local
+//           step whose gradients leave early performs them itself while it waits.
 //           CopyOut from the control half: data that is only in device memory has to be copied to
 //           its segment.
 //           RunLocalStep from an EST that was granted a slice. The slices run in rank order,
@@ -27,8 +29,9 @@
 //           directory. Data of a peer that cannot be read causes DataUnreadable. The loss of the
 //           device ends the process.
 // Order     Commands are performed in order; slices run in rank order.
-// Limits    At most gpu::max_live_buffers gradient buffers, and as many mini-batches as the pool
-//           has slots.
+// Limits    At most gpu::max_live_buffers gradient buffers, less than one where gradients leave
+//           early (leaving_gradients.h), and as many mini-batches as the
+//           pool has slots.
 // Threads   Detached, because a kernel can run for a long time while the control half must answer
 //           the head. Checkpoints are written by another thread (version_writer.h), which reads the
 //           live replica; every function that changes the replica first calls HeldVersion::thaw().
@@ -51,10 +54,12 @@
 #include "actors/worker/device/bucket_reduction.h"
 #include "actors/worker/device/gradient_store.h"
 #include "actors/worker/device/held_version.h"
+#include "actors/worker/device/leaving_gradients.h"
 #include "actors/worker/device/operator_recorder.h"
 #include "actors/worker/device/step_results.h"
 #include "actors/worker/device/supplied_moments.h"
 #include "actors/worker/shell/device_messages.h"
+#include "actors/worker/shell/step_work.h"
 #include "actors/worker/state/shared_base.h"
 #include "actors/worker/state/version_io.h"
 #include "gpu/engine/engine.h"
@@ -83,6 +88,7 @@ struct DeviceParts {
   std::shared_ptr<DataSource> data;
   std::shared_ptr<const store::CapturedInputs> inputs;  // of the model file; none: it is built in
   std::shared_ptr<AbandonedBelow> abandoned_below;
+  std::shared_ptr<StepWork> step_work;
   std::shared_ptr<tracing::Recorder> recorder;                   // of this process
   std::function<void(const std::string& error)> on_device_lost;  // ends the process
 };
@@ -92,6 +98,7 @@ class DeviceState {
   void init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<DeviceParts> parts,
             caf::actor control, caf::actor data_workers);
   void perform(const DeviceCommand& command);
+  void do_step_work();
   void copy_out(const CopyOut& wanted);
   void on_slice(const wire::RunLocalStep::Reader& slice);
   void resume_slices();
@@ -103,6 +110,7 @@ class DeviceState {
   void perform_effect(const worker::StartLocalSteps& effect);
   void perform_effect(const worker::RunAudit& effect);
   void perform_effect(const worker::ReduceBucket& effect);
+  void perform_effect(const worker::PartsRead& effect);
   const protocol::Contrib* own_part(const worker::ReduceBucket& effect) const;
   void report_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data);
   void report_partial_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data);
@@ -136,6 +144,9 @@ class DeviceState {
   // Slices (device_steps.cc).
   void set_ranks(RankRange ranks);
   Status take_gradient_slots();
+  bool gradients_may_leave() const;
+  void bucket_ready(std::uint32_t bucket);
+  void wait_for_room();
   void run_ready_slices(worker::SliceDecision decision);
   void perform(const std::vector<worker::SliceEffect>& effects);
   void perform_slice_effect(const worker::GrantSlices& effect);
@@ -236,6 +247,8 @@ class DeviceState {
   // State of the current step.
   Version step_ = 0;
   std::optional<VirtualRank> audited_;  // the local step of this rank is digested
+  bool leaving_ = false;                // its gradients leave early
+  worker::LeavingGradients leaving_gradients_;
   worker::SliceQueue slices_;
   worker::StepResults results_;
   worker::StepClock clock_;

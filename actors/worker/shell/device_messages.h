@@ -36,6 +36,9 @@ struct DeviceEvent {
   worker::EngineEvent event;
 };
 
+// From the control half to the device half: there are commands in StepWork.
+struct DoStepWork {};
+
 // From the device half to itself, behind the slices that have arrived (worker::YieldToMailbox).
 struct ResumeSlices {};
 
@@ -74,6 +77,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceCommand)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopyOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopiedOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceEvent)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DoStepWork)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ResumeSlices)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceStats)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::TraceDevice)

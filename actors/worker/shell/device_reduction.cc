@@ -172,7 +172,9 @@ void DeviceState::report_update(protocol::LedgerLine line, const std::string& de
 Result<float*> DeviceState::slot_for_evaluation(Generation generation) {
   if (parts_->engine->merges_on_device()) return nullptr;
   begin_generation(generation);
-  return gradients_->slot(0);
+  // If the state of a job is sharded, memory is short, and an evaluation rarely needs all of it.
+  return parts_->options.spec.shard.state == "on" ? gradients_->reserved_slot(0)
+                                                  : gradients_->slot(0);
 }
 
 void DeviceState::perform_effect(const worker::RunEvaluation& effect) {

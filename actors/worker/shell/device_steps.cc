@@ -11,6 +11,12 @@
 #include "proto/base/kill_point.h"
 
 namespace es::actors {
+namespace {
+
+// The slot of a worker with one EST.
+constexpr std::uint32_t kOnlySlot = 0;
+
+}  // namespace
 
 void DeviceState::set_ranks(RankRange ranks) {
   if (tree_ && ranks == ranks_) return;
@@ -33,6 +39,15 @@ void DeviceState::set_ranks(RankRange ranks) {
 // backward pass.
 Status DeviceState::take_gradient_slots() {
   gpu::Engine& engine = *parts_->engine;
+  leaving_ = gradients_may_leave();
+  leaving_gradients_.begin_step();
+  if (leaving_) {
+    const Result<float*> slot = gradients_->reserved_slot(kOnlySlot);
+    if (!slot) return slot.error();
+    // What an evaluation, or the end of a step, has left.
+    gradients_->release(kOnlySlot, 0, engine.table().trained_floats());
+    return {};
+  }
   if (engine.merges_on_device()) {
     if (ranks_.size() != parts_->options.spec.max_p)
       gradients_->take_device_slots(tree_->part_slots(), *engine.reduction()->pool(), host_copies_);
@@ -174,8 +189,9 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   if (run.following) parts_->engine->prefetch(run.following->rank, batch_of(*run.following));
   gpu::EstContext& context = results_.next_contexts[rank];
   // All slots exist already (take_gradient_slots).
-  gpu::GradientTarget gradient(tree_->begin_rank(rank),
-                               [this](std::uint32_t slot) { return *gradients_->slot(slot); });
+  gpu::GradientTarget gradient(tree_->begin_rank(rank), [this](std::uint32_t slot) {
+    return *gradients_->reserved_slot(slot);
+  });
   gradient.device = [this](std::uint32_t slot) { return gradients_->device_slot(slot); };
   gradient.in_host = gradients_->in_host(gradient.path.slots.back());
   worker::LocalStepDigest digest;
@@ -183,9 +199,8 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   const Instant computed_before = clock_.spent(worker::StepClock::kCompute);
   clock_.enter(worker::StepClock::kCompute);
   const Instant begin = traced_ ? trace_slice_begins() : Instant{};
-  const Result<float> loss =
-      local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
-                 [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+  const Result<float> loss = local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
+                                        [this](std::uint32_t bucket) { bucket_ready(bucket); });
   if (traced_) trace_slice_ends(rank, begin);
   if (!loss) end_if_device_lost();
   if (!loss && loss.error().kind == ErrorKind::kUsage)
@@ -266,6 +281,48 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   add_to_trace(tracing::SpanKind::kAudit, effect.step, effect.rank, begin);
   const Digest opinion = loss ? digest.finish(next) : digest_of(loss.error().message);
   report(worker::AuditDone{effect.generation, effect.step, effect.rank, opinion});
+}
+
+// Whether the gradient of a worker with one EST leaves early: in a job with sharded state, in which
+// memory is short, and on a CPU. A worker that is alone sends nothing.
+bool DeviceState::gradients_may_leave() const {
+  const JobSpec& spec = parts_->options.spec;
+  return spec.shard.state == "on" && ranks_.size() == 1 && spec.max_p > 1 &&
+         !parts_->engine->merges_on_device();
+}
+
+void DeviceState::bucket_ready(std::uint32_t bucket) {
+  // No other worker is told anything of an abandoned step.
+  const bool unwanted = abandoned(generation_);
+  tree_->bucket_ready(bucket);
+  if (!leaving_) return;
+  const gpu::Bucket& floats = parts_->engine->buckets()[bucket];
+  if (unwanted) return gradients_->release(kOnlySlot, floats.begin, floats.floats());
+  leaving_gradients_.add(bucket, floats);
+  wait_for_room();
+}
+
+// The local step goes on when others have read enough, or when its generation was abandoned. What
+// others need for that is done here.
+void DeviceState::wait_for_room() {
+  clock_.enter(worker::StepClock::kNothing);
+  for (do_step_work(); !leaving_gradients_.have_room(); do_step_work()) {
+    if (abandoned(generation_)) break;
+    kill_point("slice.held_up");
+    report(worker::StepsHeldUp{generation_, step_});
+    parts_->step_work->wait();
+  }
+  clock_.enter(worker::StepClock::kCompute);
+}
+
+void DeviceState::perform_effect(const worker::PartsRead& effect) {
+  const bool is_here = leaving_ && gradients_ && !abandoned(effect.generation) &&
+                       effect.generation == generation_ && effect.step == step_;
+  if (!is_here) return;
+  const gpu::Bucket& floats = parts_->engine->buckets()[effect.bucket];
+  gradients_->release(kOnlySlot, floats.begin, floats.floats());
+  leaving_gradients_.read(effect.bucket);
+  kill_point("gradient.left");
 }
 
 // Sums are reported while the local step runs, so that their reduction can begin. Those of bucket 0

@@ -171,6 +171,7 @@ void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
   // The device half reads this number between two slices, so it stops although the command below
   // waits in its mailbox.
   options_.abandoned_below->store(effect.before.value);
+  options_.step_work->wake();
   own_segments_.clear();
   bulk_pull_.abandon(effect.before);
   state_pull_.reset();
@@ -188,7 +189,10 @@ void WorkerState::perform_effect(const EngineEffect& effect) {
   if (trace_->running() != 0) note(effect);
   const bool host_copies =
       worker::needs_host_copies(own_device(), options_.core.self, core_->members(), channel_book_);
-  self_->send(device_, DeviceCommand{effect, host_copies});
+  DeviceCommand command{effect, host_copies};
+  if (!is_step_work(command.effect)) return self_->send(device_, std::move(command));
+  options_.step_work->add(std::move(command));
+  self_->send(device_, DoStepWork{});
 }
 
 void WorkerState::perform_effect(const worker::Exit&) {

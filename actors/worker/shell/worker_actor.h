@@ -50,6 +50,7 @@
 #include "actors/worker/core/worker_core.h"
 #include "actors/worker/device/channel_exchange.h"
 #include "actors/worker/shell/device_messages.h"
+#include "actors/worker/shell/step_work.h"
 #include "actors/worker/state/state_pull.h"
 #include "proto/messages.h"
 
@@ -63,6 +64,7 @@ struct WorkerOptions {
   // then only reports this error to the head and waits until it is released.
   std::string setup_error;
   std::shared_ptr<AbandonedBelow> abandoned_below;
+  std::shared_ptr<StepWork> step_work;
   std::shared_ptr<tracing::Recorder> recorder{};  // of this process
   Version last_version = 0;                       // of the job
   std::filesystem::path pull_directory{};         // for a saved state from another node

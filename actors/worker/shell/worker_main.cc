@@ -171,6 +171,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   parts->inputs = model->inputs();
   parts->engine->pin_batches(parts->data->pool.all_words(), parts->data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
+  parts->step_work = std::make_shared<StepWork>();
   parts->recorder = parts->data->recorder = std::make_shared<tracing::Recorder>();
   return parts;
 }
@@ -215,11 +216,13 @@ WorkerOptions worker_options(const Arguments& a,
     options.core.decided_every = protocol::decided_every((*parts)->options.spec);
     options.core.may_stop = !(*parts)->options.spec.stop.metric.empty();
     options.abandoned_below = (*parts)->abandoned_below;
+    options.step_work = (*parts)->step_work;
     options.recorder = (*parts)->recorder;
     options.last_version = (*parts)->options.last_version;
   } else {
     options.setup_error = parts.error().message;
     options.abandoned_below = std::make_shared<AbandonedBelow>(0);
+    options.step_work = std::make_shared<StepWork>();
     options.recorder = std::make_shared<tracing::Recorder>();
   }
   return options;

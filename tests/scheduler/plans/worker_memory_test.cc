@@ -14,9 +14,9 @@ namespace {
 
 const DeviceType kCpu{"cpu-avx2"}, kOther{"cpu-scalar"}, kGpu{"cuda-sm90-h200"};
 
-// 100 for what is always there, 40 of moments, 20 for a gradient.
+// 100 for what is always there, 40 of moments, 20 for a gradient, of which 7 if it leaves early.
 WorkerMemory job(bool divided, std::uint32_t max_p = 8) {
-  const WorkerArrays arrays{.always = 100, .moments = 40, .gradient = 20};
+  const WorkerArrays arrays{.always = 100, .moments = 40, .gradient = 20, .gradient_leaving = 7};
   return {.on_cpu = arrays, .on_gpu = arrays, .max_p = max_p, .divided = divided};
 }
 
@@ -42,6 +42,18 @@ TEST_SUITE("scheduler/worker_memory") {
     CHECK(needed_bytes(job(true), kCpu, 2).unshared == 140);
     CHECK(needed_bytes(job(true), kCpu, 4).unshared == 120);
     CHECK(needed_bytes(job(true), kCpu, 8).unshared == 110);
+  }
+
+  TEST_CASE("where state is divided, the gradient of a worker with one EST leaves early") {
+    CHECK_FALSE(gradients_leave(job(true), kCpu, 7));
+    CHECK(needed_bytes(job(true), kCpu, 7).all == 100 + 2 * 40 / 7 + 2 * 20 + 2 * 20 / 7);
+    CHECK(gradients_leave(job(true), kCpu, 8));
+    CHECK(needed_bytes(job(true), kCpu, 8).all == 100 + 2 * 40 / 8 + 7 + 2 * 20 / 8);
+    CHECK(needed_bytes(job(true, 2), kCpu, 2).all == 100 + 40 + 7 + 20);
+    // A worker that is alone sends nothing, and a GPU merges in its own memory.
+    CHECK_FALSE(gradients_leave(job(true, 1), kCpu, 1));
+    CHECK_FALSE(gradients_leave(job(true), kGpu, 8));
+    CHECK_FALSE(gradients_leave(job(false), kCpu, 8));
   }
 
   TEST_CASE("a GPU holds one gradient, and no moments that are divided") {
@@ -73,7 +85,8 @@ TEST_SUITE("scheduler/worker_memory") {
     std::mt19937_64 random(test::seed("worker memory"));
     for (int i = 0; i < 1000; ++i) {
       const auto draw = [&] { return random() % 1'000'000; };
-      const WorkerArrays cpu{draw(), draw(), draw()}, gpu{draw(), draw(), draw()};
+      WorkerArrays cpu{draw(), draw(), draw()}, gpu{draw(), draw(), draw()};
+      cpu.gradient_leaving = random() % (cpu.gradient + 1);
       const WorkerMemory some{cpu, gpu, static_cast<std::uint32_t>(1 + random() % 64),
                               random() % 2 == 1};
       for (const DeviceType& type : {kCpu, kGpu})

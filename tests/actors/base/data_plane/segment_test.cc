@@ -1,5 +1,7 @@
 #include "actors/base/data_plane/segment.h"
 
+#include <unistd.h>
+
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -72,6 +74,26 @@ TEST_SUITE("actors/base/data_plane/segment") {
       CAPTURE(text);
       CHECK_FALSE(Segment::open(text).ok());
     }
+  }
+
+  TEST_CASE("a reserved segment has the memory of what was written, until it is given back") {
+    const std::uint64_t page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const auto segment = *Segment::reserve("es.test.reserved", 8 * page - 100);
+    CHECK(segment->resident_bytes() == 0);
+    std::memset(segment->data(), 1, 8 * page - 100);
+    CHECK(segment->resident_bytes() == 8 * page);
+    const auto peer = *Segment::open(segment->address());
+    CHECK(peer->data()[3 * page] == std::byte{1});
+    // The pages 2 and 3 lie within this range, and parts of their neighbours.
+    segment->release(2 * page - 100, 2 * page + 200);
+    CHECK(segment->resident_bytes() == 6 * page);
+    CHECK(segment->data()[2 * page - 100] == std::byte{1});
+    CHECK(segment->data()[4 * page + 99] == std::byte{1});
+    CHECK(peer->data()[3 * page] == std::byte{0});
+    segment->release(0, 8 * page - 100);
+    CHECK(segment->resident_bytes() == 0);
+    REQUIRE(segment->allocate().ok());
+    CHECK(segment->resident_bytes() == 8 * page);
   }
 
   TEST_CASE("a segment larger than the memory is refused at once") {

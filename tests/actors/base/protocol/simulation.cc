@@ -211,7 +211,9 @@ void Simulation::add_processes(std::vector<Action>& actions) {
     if (process.life == Process::Life::kRunning && process.engine->busy()) {
       actions.push_back([this, self] {
         Process& worker = this->process(self);
-        perform_worker(self, worker.core->on(worker.engine->run(), now_));
+        const worker::EngineEvent event = worker.engine->run();
+        if (std::holds_alternative<worker::StepsHeldUp>(event)) mark("steps held up");
+        perform_worker(self, worker.core->on(event, now_));
       });
     }
   }

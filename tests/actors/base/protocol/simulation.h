@@ -169,6 +169,7 @@ class Simulation {
   std::set<std::uint64_t> open_requests_;
 
   std::map<std::uint64_t, Process> processes_;
+  std::shared_ptr<ToyEngine::GoneParts> gone_parts_ = std::make_shared<ToyEngine::GoneParts>();
   std::map<Channel, std::deque<Message>> channels_;
   std::deque<actors::intra_job::Event> from_nodes_, from_cluster_, from_clients_;
   std::set<Channel> cut_;                          // A pair stands for both directions.

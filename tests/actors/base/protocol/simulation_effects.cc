@@ -58,6 +58,8 @@ void Simulation::perform_one(const intra_job::StartWorker& effect) {
         mark("damage found");
         return std::nullopt;
       });
+  started.engine->gone = gone_parts_;
+  started.engine->sharded = options_.sharded;
   started.engine->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
     const bool is_new = checkpoints_.emplace(path, version).second;
     if (!path.starts_with("series/")) return is_new;

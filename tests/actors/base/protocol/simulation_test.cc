@@ -141,6 +141,7 @@ TEST_SUITE("actors/base/protocol/simulation") {
     const Marks marks = run_many("undisturbed", JobState::kFinished, elastic);
     check_no_time_limit(marks);
     CHECK(marks.contains("partial sum made"));
+    CHECK(marks.contains("steps held up"));
   }
 
   TEST_CASE("stages run on exactly their devices, with one round for members that join and leave") {

@@ -205,6 +205,7 @@ void ToyEngine::add(const Effect& effect) {
       return !piece.atomic && piece.generation < abandon->before;
     });
     waiting_.clear();
+    waiting_parts_.clear();
     return;
   }
   std::visit(
@@ -214,10 +215,31 @@ void ToyEngine::add(const Effect& effect) {
       effect);
 }
 
+bool ToyEngine::is_held_up() const {
+  return waiting_parts_.size() > 1 && !queue_.empty() && queue_.front().needs_room;
+}
+
+std::deque<ToyEngine::Piece>::const_iterator ToyEngine::next_piece() const {
+  if (!is_held_up()) return queue_.begin();
+  return std::ranges::find_if(queue_, [](const Piece& piece) { return piece.is_step_work; });
+}
+
 EngineEvent ToyEngine::run() {
-  const Piece piece = std::move(queue_.front());
-  queue_.pop_front();
+  if (is_held_up() && !std::exchange(told_held_up_, true))
+    return StepsHeldUp{step_generation_, step_};
+  const auto next = next_piece();
+  const Piece piece = *next;
+  queue_.erase(next);
   return piece.work();
+}
+
+void ToyEngine::perform(const PartsRead& effect) {
+  const bool leaves =
+      effect.generation == step_generation_ && waiting_parts_.erase(effect.bucket) != 0;
+  if (!leaves) return;
+  require(effect.step == step_);
+  told_held_up_ = false;
+  gone->insert({self_, effect.generation, effect.step, effect.bucket});
 }
 
 void ToyEngine::perform(const LoadVersion& effect) {
@@ -256,10 +278,19 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
 
 void ToyEngine::perform(const StartLocalSteps& effect) {
   require(held_ && held_->version == effect.step);
+  step_generation_ = effect.generation;
+  step_ = effect.step;
+  waiting_parts_.clear();
+  told_held_up_ = false;
+  const bool leaves = sharded && effect.ranks.size() == 1 && job_.max_p > 1;
   for (const RankRange ranks : maximal_ranges(effect.ranks, job_.max_p)) {
-    for (std::uint32_t bucket = 0; bucket < job_.bucket_count; ++bucket) {
-      queue_.push_back(
-          {effect.generation, false, [=, this] { return sum(effect, bucket, ranks); }});
+    for (std::uint32_t i = 0; i < job_.bucket_count; ++i) {
+      const std::uint32_t bucket = leaves ? (i + 1) % job_.bucket_count : i;
+      const auto work = [=, this] {
+        if (leaves && bucket != 0) waiting_parts_.insert(bucket);
+        return sum(effect, bucket, ranks);
+      };
+      queue_.push_back({effect.generation, false, work, leaves});
     }
   }
 }
@@ -284,7 +315,8 @@ EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, 
 }
 
 void ToyEngine::perform(const ReduceBucket& effect) {
-  queue_.push_back({effect.generation, false, [this, effect] { return reduce(effect); }});
+  queue_.push_back(
+      {effect.generation, false, [this, effect] { return reduce(effect); }, false, true});
 }
 
 EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
@@ -293,6 +325,7 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
   for (const Contrib& part : effect.parts) {
     const Incarnation from = part.stamp.sender;
     if (!readable_(from)) return DataUnreadable{effect.generation, from};
+    require(!gone->contains({from, effect.generation, effect.step, effect.bucket}));
     const std::vector<std::uint64_t> words = decode(part.data.inline_bytes);
     require(words.at(0) == sum_of(held_->params));
     require(part.ranks.begin == effect.ranks.begin + gradients.size());
@@ -362,13 +395,15 @@ EngineEvent ToyEngine::commit(std::vector<RankResult> results, const std::string
 // --- sharded state
 
 void ToyEngine::perform(const HoldSum& effect) {
-  queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
+  queue_.push_back({effect.generation, false,
+                    [this, effect]() -> EngineEvent {
                       if (!readable_(effect.sum.stamp.sender))
                         return DataUnreadable{effect.generation, effect.sum.stamp.sender};
                       Reduced sum = effect.sum;
                       sum.stamp = {effect.generation, {}};
                       return SumHeld{sum, encode({square(decode(sum.data.inline_bytes).at(1))})};
-                    }});
+                    },
+                    false, true});
 }
 
 void ToyEngine::perform(const UpdateShards& effect) {

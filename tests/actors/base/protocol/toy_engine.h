@@ -6,7 +6,10 @@
 #include <bit>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "actors/worker/core/worker_events.h"
@@ -59,7 +62,9 @@ ToyVersion only(ToyVersion version, const std::vector<std::uint32_t>& held);
 // ascending.
 std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p);
 
-// Performs the engine effects of one WorkerCore in order, one small part in each call of run().
+// Performs the engine effects of one WorkerCore in order, one small part in each call of run(). The
+// gradient of a worker with one rank leaves early: it has room for two parts that are not read yet,
+// beside that of bucket 0, which it makes last. While it waits for room, it makes sums only.
 class ToyEngine {
  public:
   // `readable(of)`: whether the shared memory of that worker can be read now.
@@ -72,11 +77,16 @@ class ToyEngine {
         checkpoint_(std::move(checkpoint)) {}
 
   void add(const actors::worker::Effect& effect);
-  bool busy() const { return !queue_.empty(); }
+  bool busy() const { return next_piece() != queue_.end() || (is_held_up() && !told_held_up_); }
   // REQUIRES: busy().
   actors::worker::EngineEvent run();
 
   const std::optional<ToyVersion>& held() const { return held_; }
+  // A part that its worker does not have any more.
+  using GoneParts = std::set<std::tuple<Incarnation, Generation, Version, std::uint32_t>>;
+  // Of all engines of a job.
+  std::shared_ptr<GoneParts> gone = std::make_shared<GoneParts>();
+  bool sharded = false;  // The job has sharded state.
   // The result of a WriteVersion. It is false if the path exists already.
   std::function<bool(const std::string&, const ToyVersion&)> on_checkpoint;
   // The data that the local step of a rank reads; may be empty. It travels with the result of the
@@ -90,10 +100,15 @@ class ToyEngine {
     Generation generation;
     bool atomic = false;  // It is kept by AbandonGenerations.
     std::function<actors::worker::EngineEvent()> work;
+    bool needs_room = false;    // It makes a part of a gradient that leaves early.
+    bool is_step_work = false;  // It is also done in the middle of a local step.
   };
+  std::deque<Piece>::const_iterator next_piece() const;
+  bool is_held_up() const;
   void perform(const actors::worker::LoadVersion& effect);
   void perform(const actors::worker::StartLocalSteps& effect);
   void perform(const actors::worker::ReduceBucket& effect);
+  void perform(const actors::worker::PartsRead& effect);
   void perform(const actors::worker::ApplyUpdate& effect);
   void perform(const actors::worker::HoldSum& effect);
   void perform(const actors::worker::UpdateShards& effect);
@@ -130,6 +145,11 @@ class ToyEngine {
   bool ahead_ = false;  // The held shards are those of the next version.
   std::string ahead_decisions_;
   std::deque<Piece> queue_;
+  // Of a step whose gradients leave early: buckets whose parts are not read yet.
+  std::set<std::uint32_t> waiting_parts_;
+  bool told_held_up_ = false;
+  Generation step_generation_;
+  Version step_ = 0;
   struct Waiting {
     ToyVersion version;
     std::function<actors::worker::EngineEvent(const ToyVersion&)> then;

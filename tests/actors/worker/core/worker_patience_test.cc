@@ -99,6 +99,57 @@ TEST_SUITE("actors/worker/patience") {
     CHECK(suspects(bench, seconds(221)));
   }
 
+  TEST_CASE("a worker suspects no one in its own part, except while that waits for others") {
+    Bench bench;
+    bench.head(Prepare{from_head(1)});
+    Install sharded = Bench::install(1, 5, FromCheckpoint{"path"});
+    sharded.holders = {{kSelf, kPeer}, {kPeer, kSelf}};
+    bench.head(sharded);
+    bench.engine(VersionLoaded{5});
+    bench.go();
+    bench.engine(Bench::own_part(1, 5, 1));
+    CHECK_FALSE(suspects(bench, seconds(31)));
+    bench.engine(StepsHeldUp{Generation{1}, 4});
+    CHECK_FALSE(suspects(bench, seconds(32)));
+    bench.engine(StepsHeldUp{Generation{1}, 5});
+    // Its own part has taken 32 s until now.
+    CHECK_FALSE(suspects(bench, seconds(319)));
+    bench.now = seconds(320);
+    const Effects effects = bench.core.tick(seconds(321));
+    const auto* suspected = to_head<Suspect>(effects);
+    REQUIRE(suspected != nullptr);
+    // The owner of the bucket, which the peer has to sum.
+    CHECK(suspected->awaited == kPeer);
+  }
+
+  TEST_CASE("the memory of a part is given back when the sum of its bucket exists twice") {
+    Bench bench;
+    bench.head(Prepare{from_head(1)});
+    Install sharded = Bench::install(1, 5, FromCheckpoint{"path"});
+    sharded.holders = {{kSelf, kPeer}, {kPeer, kSelf}};
+    bench.head(sharded);
+    bench.engine(VersionLoaded{5});
+    bench.go();
+    CHECK(find<PartsRead>(bench.sum_own(5)) == nullptr);
+    bench.engine(StepsHeldUp{Generation{1}, 5});  // It comes late: all is done.
+    // The peer has summed bucket 1, of which this worker is the buddy.
+    CHECK(find<PartsRead>(bench.peer(Bench::reduced(1, 5))) == nullptr);
+    SumHeld held{Bench::reduced(1, 5), {}};
+    held.sum.stamp = {Generation{1}, {}};
+    const Effects told = bench.engine(held);
+    const auto* read = find<PartsRead>(told);
+    REQUIRE(read != nullptr);
+    CHECK(read->step == 5);
+    CHECK(read->bucket == 1);
+    // Of bucket 0 the peer is the buddy and says so.
+    bench.peer(Bench::contrib(1, 5));
+    CHECK(find<PartsRead>(bench.engine(Bench::bucket_reduced(1, 5))) == nullptr);
+    Complete complete{.stamp = from_peer(1), .step = 5, .bucket = 0};
+    complete.results = {{0, 0, Bench::context()}, {1, 0, Bench::context()}};
+    CHECK(find<PartsRead>(bench.peer(complete)) != nullptr);
+    CHECK(find<PartsRead>(bench.peer(complete)) == nullptr);
+  }
+
   TEST_CASE("a worker that loads a version waits while bytes arrive") {
     Bench bench;
     bench.head(Prepare{from_head(1)});
