@@ -101,10 +101,11 @@ def serial_loads(kernel, run):
 
 
 def not_built(kernels, functions):
-    """Returns a line for each kernel of a report whose machine code was not found."""
+    """Returns a line for each kernel of a report whose machine code was not found. An image does not say
+    that it is for sm_90a, only sm_90."""
     built = {(f.name, f.arch) for f in functions}
     return [f"{k.name} for {k.arch}: no machine code found in the objects" for k in kernels
-            if (k.name, k.arch) not in built]
+            if (k.name, k.arch.rstrip("a")) not in built]
 
 
 def readable_ptx(data):

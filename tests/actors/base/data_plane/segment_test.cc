@@ -82,14 +82,15 @@ TEST_SUITE("actors/base/data_plane/segment") {
     CHECK(segment->resident_bytes() == 0);
     std::memset(segment->data(), 1, 8 * page - 100);
     CHECK(segment->resident_bytes() == 8 * page);
-    const auto peer = *Segment::open(segment->address());
-    CHECK(peer->data()[3 * page] == std::byte{1});
+    const auto opened = *Segment::open(segment->address());
+    const Segment& peer = *opened;
+    CHECK(peer.data()[3 * page] == std::byte{1});
     // The pages 2 and 3 lie within this range, and parts of their neighbours.
     segment->release(2 * page - 100, 2 * page + 200);
     CHECK(segment->resident_bytes() == 6 * page);
     CHECK(segment->data()[2 * page - 100] == std::byte{1});
     CHECK(segment->data()[4 * page + 99] == std::byte{1});
-    CHECK(peer->data()[3 * page] == std::byte{0});
+    CHECK(peer.data()[3 * page] == std::byte{0});
     segment->release(0, 8 * page - 100);
     CHECK(segment->resident_bytes() == 0);
     REQUIRE(segment->allocate().ok());
