@@ -113,6 +113,14 @@ void check_routes(const Product& p) {
   for (const ExactRoute route : kRoutes) check_route(p, expected, route);
 }
 
+// 64 x 64 results; `a` and `b` make the numbers of row after row, and of column after column.
+template <class A, class B>
+Product one_tile(Arithmetic arithmetic, std::int64_t k, const A& a, const B& b) {
+  const GemmShape s{
+      .m = 64, .n = 64, .k = k, .a_row = k, .b_col = k, .c_row = 64, .arithmetic = arithmetic};
+  return {s, 1, 0, 0, 64 * 64, Floats(64 * k, a), Floats(64 * k, b), Floats(64), false};
+}
+
 TEST_SUITE("gpu/cuda/exact") {
   TEST_CASE("every route has the bits of the definition, for any shape, stride and number") {
     Random random(test::seed("cuda exact routes"));
@@ -131,19 +139,24 @@ TEST_SUITE("gpu/cuda/exact") {
   }
 
   TEST_CASE("the largest integers of both signs fill a chunk on every route") {
+    const auto largest = [] { return std::bit_cast<float>(0x3f7fffffu); };
     for (const Arithmetic arithmetic : kBoth) {
-      const GemmShape s{.m = 64,
-                        .n = 64,
-                        .k = 512,
-                        .a_row = 512,
-                        .b_col = 512,
-                        .c_row = 64,
-                        .arithmetic = arithmetic};
-      for (const float sign : {1.0f, -1.0f}) {
-        const float largest = std::bit_cast<float>(0x3f7fffffu);
-        check_routes({s, 1, 0, 0, 64 * 64, Floats(64 * 512, [&] { return sign * largest; }),
-                      Floats(64 * 512, [&] { return largest; }), Floats(64), false});
-      }
+      check_routes(one_tile(arithmetic, 512, largest, largest));
+      check_routes(one_tile(
+          arithmetic, 512, [&] { return -largest(); }, largest));
+    }
+  }
+
+  TEST_CASE("every route writes one zero and one NaN") {
+    for (const Arithmetic arithmetic : kBoth) {
+      // The result of each chunk is -0.
+      check_routes(one_tile(
+          arithmetic, 1024, [] { return 1e-30f; }, [] { return -1e-30f; }));
+      // The result of the first chunk is infinite, and that of the second one is minus that.
+      std::int64_t i = 0;
+      check_routes(one_tile(
+          arithmetic, 1024, [] { return 0x1p127f; },
+          [&] { return i++ % 1024 < 512 ? 0x1p127f : -0x1p127f; }));
     }
   }
 }
