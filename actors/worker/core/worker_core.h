@@ -266,8 +266,8 @@ class WorkerCore {
   Instant mean_step_{};                        // of recent steps; 0 before the first
   std::optional<Generation> prepare_pending_;  // a Prepare that waits for operation_; the newest
   std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged; all <= version_
-  // Pairs of request and directory. The head asks again after each round, and no checkpoint is
-  // written twice.
+  // Pairs of request and directory, without those that have failed. The head asks again after each
+  // round, and no checkpoint is written twice.
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;

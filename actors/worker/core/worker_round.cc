@@ -279,7 +279,7 @@ void WorkerCore::on_acknowledge(const Acknowledge& message) {
 void WorkerCore::on_write_checkpoint(const WriteCheckpoint& message) {
   if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
   // The head asks again after each round, because it cannot know whether the request has arrived. A
-  // checkpoint that was begun is not written twice.
+  // checkpoint that was begun is not written twice, unless it has failed.
   if (checkpoints_begun_.contains({message.request, message.directory})) return;
   checkpoints_asked_[message.request] = message;
   // In these states no commit follows, or none before a decision, which may wait for this
@@ -305,6 +305,7 @@ void WorkerCore::write_checkpoints() {
 }
 
 void WorkerCore::on_checkpoint_finished(const CheckpointFinished& event) {
+  if (!event.error.empty()) checkpoints_begun_.erase({event.request, event.path});
   send_head(CheckpointWritten{.stamp = stamp(),
                               .request = event.request,
                               .path = event.path,

@@ -74,12 +74,10 @@ void Checkpoints::ask_for_suspension() {
   if (asked || written) return;
   const std::string directory =
       context_.config.suspend_prefix + std::to_string(context_.record.generation.value);
-  const std::string on_node(name_of(directory));
-  // A worker does not answer a second request for the directory that it has failed to write.
   requested_.push_back({.request = kSuspensionRequest,
                         .directory = directory,
                         .make_parent = true,
-                        .otherwise = on_node == directory ? "" : on_node});
+                        .otherwise = std::string(name_of(directory))});
   ask();
 }
 

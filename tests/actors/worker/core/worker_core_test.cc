@@ -521,6 +521,11 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(to_head<CheckpointWritten>(effects)->version == 1);
     effects = bench.head(WriteCheckpoint{from_head(1), 6, "other"});
     CHECK(find<WriteVersion>(effects) != nullptr);
+    // What has failed may be asked for again.
+    effects = bench.engine(CheckpointFinished{6, "other", 1, {}, "no space left"});
+    CHECK(to_head<CheckpointWritten>(effects)->error == "no space left");
+    effects = bench.head(WriteCheckpoint{from_head(1), 6, "other"});
+    CHECK(find<WriteVersion>(effects) != nullptr);
   }
 
   TEST_CASE("a periodic checkpoint waits for its version") {
