@@ -82,8 +82,9 @@ std::string check_state(SimWorld& world, const JobId& job, const JobSpec& spec) 
 }
 
 std::string last_words(SimWorld& world, const JobId& job) {
+  const auto view = world.client().describe(job);
   const std::vector<std::string> lines = world.client().log(job);
-  std::string text;
+  std::string text = view && !view->waiting_for.empty() ? " waits for " + view->waiting_for : "";
   for (std::size_t i = lines.size() > 8 ? lines.size() - 8 : 0; i < lines.size(); ++i)
     text += "\n    " + lines[i];
   return text.empty() ? "" : "; the end of its log:" + text;
