@@ -1,6 +1,7 @@
 #include "actors/head/intra_job/core/device_demand.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace es::actors::intra_job {
@@ -109,6 +110,19 @@ std::string DeviceDemand::refused_because(const std::string& reason) {
   if (!again_at_) context_.warn(text + "; the job waits for them");
   again_at_ = context_.now + kDemandAgainAfter;
   return {};
+}
+
+// Below D2 a job without a type may hold devices of several types: those of a change that its head
+// could not finish. It takes the type of most of them.
+std::set<Incarnation> DeviceDemand::of_one_type(const std::set<Incarnation>& workers) const {
+  if (context_.config.spec.level == DeterminismLevel::kD2 || context_.staged()) return workers;
+  const JobRecord& record = context_.record;
+  std::map<DeviceType, std::set<Incarnation>> by_type;
+  for (const Incarnation w : workers) by_type[context_.fleet.find(w)->device.type].insert(w);
+  if (by_type.size() < 2 || record.bound_type || record.pinned) return workers;
+  return std::ranges::max_element(by_type, {},
+                                  [](const auto& entry) { return entry.second.size(); })
+      ->second;
 }
 
 bool DeviceDemand::bind_to_type(const std::set<Incarnation>& workers) {

@@ -55,6 +55,8 @@ class DeviceDemand {
   // false if these workers are on devices of another type. A job with stages is not bound, because
   // its user chose the types.
   bool bind_to_type(const std::set<Incarnation>& workers);
+  // The workers that such a job may use together.
+  std::set<Incarnation> of_one_type(const std::set<Incarnation>& workers) const;
   // Gives devices of another type up. The cluster scheduler may have granted them before it learned
   // that the job is bound to a type.
   void give_up_other_types(const Allocation& allocation);

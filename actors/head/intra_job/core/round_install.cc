@@ -108,7 +108,7 @@ void Rounds::install(Source source, Version target) {
   // in the next round.
   const Fleet::Choice choice = context_.fleet.choose(parts_.demand.at(target), false);
   const std::set<Incarnation> chosen =
-      choice.complete ? choice.workers : context_.fleet.all_available();
+      parts_.demand.of_one_type(choice.complete ? choice.workers : context_.fleet.all_available());
   if (!parts_.demand.bind_to_type(chosen)) return stand_down();
   place(chosen);
   enter_stage(choice.complete);

@@ -737,6 +737,19 @@ TEST_SUITE("actors/head/intra_job/intra_job_core") {
     }
   }
 
+  // A head that dies during a change may find devices of both types, and the cluster scheduler
+  // takes none of them away.
+  TEST_CASE("below D2 a job that holds devices of two types begins on one of them") {
+    Config config = Bench::config("", 4);
+    config.spec.level = DeterminismLevel::kD1;
+    Bench bench(config);
+    bench.allocate({device(0), device(1), device(2, "b")});
+    for (const std::uint64_t id : {1, 2, 3}) bench.hello(id);
+    bench.round({1, 2, 3}, std::nullopt, {1, 2});
+    CHECK(bench.core.state() == JobState::kRunning);
+    CHECK(bench.core.record().bound_type == DeviceType{"a"});
+  }
+
   TEST_CASE("a staged job and a job at D2 may continue with other types") {
     Bench bench;
     bench.run_with(1);
